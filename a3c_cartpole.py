@@ -1,0 +1,508 @@
+"""Asynchronous Advantage Actor-Critic (A3C) on CartPole, in one file.
+
+    python a3c_cartpole.py     learns, then films the learned policy and, where there is a screen, shows it
+
+Read it beside sugulu's tutorial, whose sections (§) it names: https://qiita.com/sugulu/items/acbc909dd9b74b043e45
+The method is from Mnih et al. 2016, "Asynchronous Methods for Deep Reinforcement Learning", arXiv:1602.01783.
+The five classes and `main` are all of A3C; what follows them can be left unread. The way of one frame:
+Environment.run -> Agent.act -> env.step -> Agent.advantage_push_local_brain -> LocalBrain.train_push,
+and every Tmax frames LocalBrain.update_parameter_server -> LocalBrain.pull_parameter_server.
+
+Changes from the tutorial
+- Today's packages: TensorFlow 2 through its version-1 interface, no Keras; Gymnasium, or else Gym 0.26.
+- The graph is finalized before any thread starts: threads that went on building it killed one another.
+- What the threads share belongs to the ParameterServer, no longer to global variables; frames are counted exactly.
+- A learner only *claims* to have learned: its policy is believed when it has passed an exam in the test thread, which
+  takes the likelier action. The weights that passed go back to the server when no learner is left to overwrite them.
+- V(s') is computed in the same graph call as the update. Trials shorter than N_STEP_RETURN get the right return, too.
+- Worker_thread keeps the window of ten trials. Every thread has its own random generator. The program ends by itself.
+"""
+import argparse, contextlib, importlib.util, io, itertools, os, pathlib, random, signal, sys, tempfile, threading, time
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C during the slow imports just ends the process
+os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", TF_ENABLE_ONEDNN_OPTS="0")  # oneDNN slows down matrices this small
+try:
+    import numpy as np
+    import tensorflow.compat.v1 as tf
+    gym = importlib.import_module("gymnasium" if importlib.util.find_spec("gymnasium") else "gym")  # gym 0.26 will do
+except ImportError as error:
+    sys.exit(f"{str(error).splitlines()[0]}: run  pip install -r requirements.txt")
+
+tf.disable_eager_execution()
+tf.get_logger().setLevel("ERROR")
+gym.logger.min_level = gym.logger.ERROR  # no advice to take CartPole-v1: v0 is the tutorial's
+
+ENV = "CartPole-v0"
+_env = gym.make(ENV)
+NUM_STATES = _env.observation_space.shape[0]  # 4: cart position x and velocity v, pole angle θ and its velocity ω
+NUM_ACTIONS = int(_env.action_space.n)  # 2: push the cart to the left, to the right
+NONE_STATE = np.zeros(NUM_STATES, np.float32)  # stands for s' when the trial ended before it
+LEARNED_MEAN = 199  # ten trials must average more steps; a trial ends at 200
+HIDDEN_UNITS = 16
+MIN_BATCH = 5  # with fewer queued samples there is no update yet
+LOSS_V, LOSS_ENTROPY = 0.5, 0.01  # weights of the critic's loss and of the entropy term, beside the actor's loss
+LEARNING_RATE, RMSPROP_DECAY = 5e-3, 0.99
+GAMMA, N_STEP_RETURN = 0.99, 5
+GAMMA_N = GAMMA ** N_STEP_RETURN
+N_WORKERS = 8  # learning threads
+Tmax = 10  # frames between two updates of a thread
+EPS_START, EPS_END = 0.5, 0.0  # ε, the chance of a random action, at the start and in the end
+EPS_STEPS = 200 * N_WORKERS  # frames of all threads together in which ε falls
+
+
+class Stopped(Exception):
+    """Tells a thread to end: the task is learned, the frames are used up, or all threads have to stop."""
+
+
+class ParameterServer:
+    """The shared network and its optimizer (§3.5), and whatever else the threads share.
+
+    Nothing locks weights or RMSProp averages: threads read and write them at any time, and may meet each other's
+    half-done work. That is the asynchrony of A3C ("Hogwild", arXiv:1106.5730): where steps are small, losing a little
+    work now and then costs less than waiting. Counters change under `lock`: `+= 1` from several threads loses counts.
+    Claims and flags need no lock: each change is a single step under Python's GIL, whole for all who look."""
+    def __init__(self, learners, max_frames=1_000_000, report=lambda line, steps=None, mean=0.0: None):
+        # Matrices this small are done at once in the calling thread: handing them to others would take longer.
+        config = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, device_count={"GPU": 0})
+        config.experimental.executor_type = "SINGLE_THREADED_EXECUTOR"
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        self.session = tf.Session(config=config)  # many threads may call it at once
+        with tf.variable_scope("parameter_server"):
+            self.weights, _ = self._build_model()
+            self.optimizer = tf.train.RMSPropOptimizer(LEARNING_RATE, RMSPROP_DECAY)
+        self.lock = threading.Lock()
+        self.frames, self.max_frames = 0, max_frames  # steps of all learning threads, and when to give up
+        self.learners = learners  # learning threads that have not ended
+        self.claims = []  # names of the learners that wait for their exam
+        self.learned = self.stopped = False  # set by the test thread; by whoever wants all threads to end
+        self.failure = None  # the exception of a thread that failed
+        self.report = report  # prints a line; with that of a learner's trial it gets steps and mean of the last ten
+
+    def _build_model(self):
+        """Make the variables of one network (§2.2). Returns the list of its weights and its forward pass, a function
+        from states s (batch, 4) to the probabilities of the actions p (batch, 2) and the values v (batch,)."""
+        def layer(name, inputs, units):
+            return [tf.get_variable(name + "/weights", (inputs, units), initializer=tf.glorot_uniform_initializer()),
+                    tf.get_variable(name + "/biases", (units,), initializer=tf.zeros_initializer())]
+        hidden = layer("hidden", NUM_STATES, HIDDEN_UNITS)
+        actor = layer("actor", HIDDEN_UNITS, NUM_ACTIONS)
+        critic = layer("critic", HIDDEN_UNITS, 1)
+
+        def forward(s):
+            h = tf.nn.relu(tf.nn.xw_plus_b(s, *hidden))  # (batch, 16)
+            p = tf.nn.softmax(tf.nn.xw_plus_b(h, *actor))  # (batch, 2)
+            v = tf.squeeze(tf.nn.xw_plus_b(h, *critic), axis=1)  # (batch, 1) -> (batch,)
+            return p, v
+        return hidden + actor + critic, forward
+
+    def graph_call(self, feeds=(), fetches=(), targets=()):
+        """A function that feeds its arguments (float32 arrays), runs part of the graph, returns the list of fetches."""
+        feed, fetch, target = ([part.name for part in parts] for parts in (feeds, fetches, targets))
+        try:  # not in TensorFlow's public interface, but takes a tenth of the time of `Session.run`
+            from tensorflow.core.protobuf.config_pb2 import CallableOptions
+            return self.session._make_callable_from_options(CallableOptions(feed=feed, fetch=fetch, target=target))
+        except (ImportError, AttributeError):
+            return self.session.make_callable([*fetches, *targets], feed_list=list(feeds))
+
+    def epsilon(self):
+        """ε, the chance of a random action: falls linearly over the first EPS_STEPS frames of all threads."""
+        return EPS_START + (EPS_END - EPS_START) * min(self.frames / EPS_STEPS, 1.0)
+
+    def next_frame(self, learning):
+        """Called before each step of a thread; counts those of learners. Raises Stopped if the thread has to end."""
+        with self.lock:
+            if self.stopped or learning and (self.learned or self.frames >= self.max_frames):
+                raise Stopped
+            self.frames += learning
+
+    def wait_until(self, condition):
+        """Wait until condition() holds. Raises Stopped if the threads have to end."""
+        while not condition():
+            if self.stopped:
+                raise Stopped
+            time.sleep(0.01)
+
+
+class LocalBrain:
+    """A thread's own copy of the network (§3.6): acts, and computes the gradients that move the server's weights."""
+    def __init__(self, name, parameter_server):
+        self.server = parameter_server
+        self.train_queue = []  # samples (s, a, R, s', mask) for the next update
+        with tf.variable_scope(name):  # the thread's name: all that it has in the graph bears it
+            self._build_model()
+        with tf.name_scope(name + "/"):  # without "/" this would be a second scope of another name
+            self._build_graph()
+
+    def _build_model(self):
+        self.weights, self.forward = self.server._build_model()
+
+    def _build_loss(self, p, v, a, R):
+        """Mean over the batch of -log π(a|s)·A + 0.5·A² + 0.01·Σ π·log π with the advantage A = R - V(s) (§2.2).
+        p: π (batch, 2); v: V(s) (batch,); a: one-hot actions (batch, 2); R: what V(s) should become (batch,)."""
+        advantage = R - v  # (batch,)
+        log_pi = tf.log(tf.reduce_sum(p * a, axis=1) + 1e-10)  # (batch,)
+        # To the actor A is a mere number. Without stop_gradient it would bend V, too, to make its own loss smaller.
+        actor = -log_pi * tf.stop_gradient(advantage)
+        critic = LOSS_V * tf.square(advantage)
+        # Σ π·log π is the negative entropy: making it small keeps the policy from being certain too early.
+        entropy = LOSS_ENTROPY * tf.reduce_sum(p * tf.log(p + 1e-10), axis=1)
+        return tf.reduce_mean(actor + critic + entropy)
+
+    def _build_graph(self):
+        weights = list(zip(self.weights, self.server.weights))  # pairs: mine, theirs
+        s, s_ = (tf.placeholder(tf.float32, (None, NUM_STATES), name) for name in ("s", "s_"))
+        a = tf.placeholder(tf.float32, (None, NUM_ACTIONS), "a")  # one-hot
+        R, mask = (tf.placeholder(tf.float32, (None,), name) for name in ("R", "mask"))
+        p, v = self.forward(s)
+        with tf.name_scope("loss"):
+            target = R + GAMMA_N * tf.stop_gradient(self.forward(s_)[1]) * mask  # R + γ⁵·V(s'), V(s') not trained
+            loss = self._build_loss(p, v, a, target)
+        gradients = tf.gradients(loss, self.weights, name="gradient")
+        # The gradients are those of the local weights; what they move are the server's.
+        update = self.server.optimizer.apply_gradients(zip(gradients, self.server.weights), name="update")
+        with tf.name_scope("pull"):
+            pull = [mine.assign(theirs) for mine, theirs in weights]
+        with tf.name_scope("push"):
+            push = [theirs.assign(mine) for mine, theirs in weights]
+        self._predict = self.server.graph_call([s], [p])
+        self._update = self.server.graph_call([s, a, R, s_, mask], targets=[update])
+        self._pull, self._push = self.server.graph_call(targets=pull), self.server.graph_call(targets=push)
+
+    def pull_parameter_server(self):
+        """Copy the server's weights into this brain."""
+        self._pull()
+
+    def push_parameter_server(self):
+        """Copy this brain's weights into the server."""
+        self._push()
+
+    def update_parameter_server(self):
+        """Use up the queue for one gradient, by which the server's RMSProp moves the server's weights."""
+        if len(self.train_queue) >= MIN_BATCH:
+            samples, self.train_queue = self.train_queue, []
+            self._update(*(np.array(column, np.float32) for column in zip(*samples)))
+
+    def predict_p(self, s):
+        """The probabilities of the actions, π (batch, 2), in the states s (batch, 4)."""
+        return self._predict(s)[0]
+
+    def train_push(self, s, a, R, s_):
+        """Queue a sample: state (4,), one-hot action (2,), n-step return, state n steps on or None at the end."""
+        self.train_queue.append((s, a, R, NONE_STATE, 0.0) if s_ is None else (s, a, R, s_, 1.0))
+
+
+class Agent:
+    """Chooses the actions and computes the n-step returns (§3.4). `rng` is the thread's own random.Random."""
+    def __init__(self, name, parameter_server, rng):
+        self.server, self.rng = parameter_server, rng
+        self.brain = LocalBrain(name, parameter_server)
+        self.memory = []  # the latest steps (s, one-hot a, r) whose return still lacks rewards
+        self.R = 0.0  # r₀ + γ·r₁ + γ²·r₂ + ... over the steps in memory
+
+    def act(self, s, greedy=False):
+        """The action in state s (4,): the likelier one if `greedy`; else random with chance ε, or drawn from π."""
+        if not greedy and self.rng.random() < self.server.epsilon():
+            return self.rng.randrange(NUM_ACTIONS)
+        p = self.brain.predict_p(s[np.newaxis])[0]  # (4,) -> (1, 4) -> (2,)
+        return int(p.argmax()) if greedy else self.rng.choices(range(NUM_ACTIONS), p.tolist())[0]
+
+    def advantage_push_local_brain(self, s, a, r, s_):
+        """Take in a step: state (4,), action, reward, next state (4,) or None if the trial has ended. Queue the samples
+        whose n-step return (§2.1) is now complete."""
+        one_hot = np.zeros(NUM_ACTIONS, np.float32)
+        one_hot[a] = 1.0
+        # R follows the window of n steps: a new reward comes in with the highest power of γ ...
+        self.R += GAMMA ** len(self.memory) * r
+        self.memory.append((s, one_hot, r))
+        # ... and when the oldest step leaves, all others move one power down. At a trial's end all leave, one by one.
+        while len(self.memory) == N_STEP_RETURN or (s_ is None and self.memory):
+            oldest_s, oldest_a, oldest_r = self.memory.pop(0)
+            self.brain.train_push(oldest_s, oldest_a, self.R, s_)
+            self.R = (self.R - oldest_r) / GAMMA if self.memory else 0.0  # 0: a trial inherits no rounding errors
+
+
+class Environment:
+    """A thread's CartPole and the agent that plays it (§3.3). `thread_type` is "learning" or "test"."""
+    def __init__(self, name, thread_type, parameter_server, rng):
+        self.learning, self.server, self.rng = thread_type == "learning", parameter_server, rng
+        self.env = gym.make(ENV, disable_env_checker=True)
+        self.agent = Agent(name, parameter_server, rng)
+
+    def reward(self, step, done):
+        """What the learner is told: 0 on the way; at the end -1 if the pole fell before step 199, else +1."""
+        return 0.0 if not done else -1.0 if step < 199 else 1.0
+
+    def run(self, env=None):
+        """Play one trial: a learner learns from it, the test thread acts greedily and changes nothing. `env` replaces
+        the thread's own, say to film it. Returns the number of steps. Raises Stopped if the thread has to end."""
+        env = env or self.env
+        brain = self.agent.brain
+        if self.learning:
+            brain.pull_parameter_server()
+        s, _ = env.reset(seed=self.rng.randrange(2 ** 31))
+        step, done = 0, False
+        while not done:
+            a = self.agent.act(s, greedy=not self.learning)
+            self.server.next_frame(self.learning)
+            s_, _, terminated, truncated, _ = env.step(a)
+            step += 1
+            done = terminated or truncated  # step 200 is an end like any other: no bootstrapping past it
+            if self.learning:
+                self.agent.advantage_push_local_brain(s, a, self.reward(step, done), None if done else s_)
+                if done or step % Tmax == 0:
+                    brain.update_parameter_server()
+                    brain.pull_parameter_server()
+            s = s_
+        return step
+
+
+class Worker_thread:
+    """The work of one thread (§3.2): to learn; or to examine what was learned, and then to show it in `test_trials`
+    trials. The context manager show() gives the environment for such a trial, None for the thread's own."""
+    def __init__(self, thread_name, thread_type, parameter_server, seed, test_trials=3, show=contextlib.nullcontext):
+        self.name, self.learning, self.server = thread_name, thread_type == "learning", parameter_server
+        rng = random.Random(f"{seed} {thread_name}")
+        self.environment = Environment(thread_name, thread_type, parameter_server, rng)
+        self.test_trials, self.show = test_trials, show
+
+    def run(self):
+        """Live the thread's life. An exception in it ends all threads; Python prints it with the thread's name."""
+        try:
+            with contextlib.suppress(Stopped):
+                self._learn() if self.learning else self._test()
+        except BaseException as error:
+            self.server.failure, self.server.stopped = error, True
+            raise
+        finally:
+            with self.server.lock:
+                self.server.learners -= self.learning
+
+    def _learn(self):
+        last_ten = [0] * 10  # steps of the last ten trials
+        for trial in itertools.count(1):
+            last_ten = last_ten[1:] + [steps := self.environment.run()]
+            mean = sum(last_ten) / 10
+            self.server.report(f"{self.name}, trial {trial}: {steps} steps, mean of its last ten {mean:.1f}", steps, mean)
+            # The weights kept changing during these trials, and the actions were drawn: a claim, no proof.
+            if mean > LEARNED_MEAN:
+                self.server.report(f"{self.name} claims: mean {mean:.1f} steps over its last 10 trials")
+                self.server.claims.append(self.name)
+                self.server.wait_until(lambda: self.server.learned or self.name not in self.server.claims)
+                last_ten = [0] * 10
+
+    def _test(self):
+        server, brain = self.server, self.environment.agent.brain
+        brain.pull_parameter_server()
+        while not server.learned:
+            server.wait_until(lambda: server.claims or not server.learners)
+            if not server.claims:
+                return  # the frames are used up
+            brain.pull_parameter_server()  # weights that stay as they are for the whole exam
+            mean = sum(self.environment.run() for _ in range(10)) / 10
+            server.report(f"{self.name} examines: mean {mean:.1f} steps over 10 trials")
+            server.learned = mean > LEARNED_MEAN
+            server.claims.pop(0)  # the verdict is there: the claimant goes on, or ends
+            if server.learned:
+                server.wait_until(lambda: not server.learners)
+                brain.push_parameter_server()  # nobody is left to write over the weights that passed
+                server.report("Learned")
+        steps = []
+        for trial in range(1, self.test_trials + 1):
+            with self.show() as env:
+                steps.append(self.environment.run(env))
+            server.report(f"Test trial {trial}: {steps[-1]} steps")
+        server.report(f"Test: mean {sum(steps) / len(steps):.1f} steps over {len(steps)} trials")
+
+
+def main(argv=None):
+    """Learn, then show what was learned (§3.1). `argv`: the words of the command line. Returns the exit status."""
+    with Run(argv) as run, contextlib.suppress(Stopped):
+        # M0. What all threads share: the graph, and the server with its session
+        with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
+            tf.set_random_seed(run.args.seed)
+            server = ParameterServer(run.args.workers, run.args.max_frames, run.report)
+            # M1. All threads, each with its part of the graph
+            workers = [Worker_thread(f"local_thread{i + 1}", "learning", server, run.args.seed)
+                       for i in range(run.args.workers)]
+            workers.append(Worker_thread("test_thread", "test", server, run.args.seed, run.args.test_trials, run.show))
+            server.session.run(tf.global_variables_initializer())
+            run.begin(server)
+            graph.finalize()  # from here on no thread can change it
+        # M2. Start them. A bound method as target; `lambda: worker.run()` would ask who `worker` is only later.
+        threads = [threading.Thread(target=worker.run, name=worker.name, daemon=True) for worker in workers]
+        for thread in threads:
+            thread.start()
+        # M3. Wait until all have ended
+        run.wait(threads)
+    return run.finish()
+
+
+# Around the lesson: command line, console, checkpoint, film, signals. Nothing from here on is about A3C.
+class Run(contextlib.ExitStack):
+    """One run as its user sees it, from the command line to the exit status."""
+    def __init__(self, argv):
+        super().__init__()
+        parser = argparse.ArgumentParser(prog="a3c_cartpole.py", description="Learn CartPole with A3C, and show it.")
+        parser.error = self.error = lambda message: parser.exit(2, f"a3c_cartpole.py: error: {message} (see --help)\n")
+        count, add = {"type": int, "metavar": "N"}, parser.add_argument
+        add("--workers", **count, default=N_WORKERS, help="learning threads (default %(default)s)")
+        add("--seed", **count, default=random.randrange(2 ** 32), help="same seed, same run, but only with --workers 1")
+        add("--max-frames", **count, default=1_000_000, help="give up after so many (default %(default)s)")
+        add("--render", choices=("auto", "human", "video", "none"), default="auto",
+            help="film the test trials (video), in a window too (human); auto: human where there is a screen, else video")
+        add("--test-trials", **count, default=3, help="trials to play after learning (default %(default)s)")
+        add("--video-dir", metavar="DIR", help="where the films go (default movie/A3C)")
+        add("--checkpoint", metavar="DIR", help="go on from the latest checkpoint in DIR, if any; save there at the end")
+        add("--play", action="store_true", help="do not learn, play what --checkpoint holds")
+        add("--verbose", action="store_true", help="print every trial")
+        self.args = self.check(parser.parse_args(argv))
+        self.signum = self.server = None  # signum: the first signal, written by its handler alone
+        self.saved_frames = self.start_frames = self.best_mean = 0
+        self.steps, self.films = [], []  # steps of all learners' trials; paths
+        self.lock = threading.Lock()  # any thread may report: keeps counts exact and lines whole
+        def note(signum, frame):  # `wait` will stop the threads; while there are none, leave the block of `with Run()`
+            self.signum = self.signum or signum
+            if self.server is None:
+                raise Stopped
+        for signum in signal.SIGINT, signal.SIGTERM:
+            self.callback(signal.signal, signum, signal.signal(signum, note))
+
+    def check(self, args):
+        """Refuse what can be known to fail before training. Returns `args` with the rest settled."""
+        for flag, low in ("seed", 0), ("workers", 1), ("max_frames", 1), ("test_trials", 1):
+            if not low <= vars(args)[flag] < 2 ** 32:
+                self.error(f"argument --{flag.replace('_', '-')}: give a whole number from {low} to {2 ** 32 - 1}")
+        if args.play and not args.checkpoint:
+            self.error("argument --play: needs --checkpoint DIR, the directory that holds the policy")
+        if args.video_dir is None and args.render != "none":
+            args.video_dir = os.path.join("movie", "A3C")
+        folders = {"--video-dir": args.video_dir, "--checkpoint": None if args.play else args.checkpoint}
+        for flag, folder in folders.items():
+            path = pathlib.Path(folder or os.devnull).absolute()
+            try:  # to make a file in it, or where it would be made
+                if folder is not None:
+                    tempfile.TemporaryFile(dir=next(part for part in (path, *path.parents) if part.exists())).close()
+            except OSError as reason:
+                self.error(f"argument {flag}: cannot write in {folder!r} ({reason.strerror}), name another directory")
+        if args.render != "none":
+            for module in "pygame", "moviepy":
+                if importlib.util.find_spec(module) is None:
+                    self.error(f"argument --render: needs {module}: pip install {module}, or take --render none")
+            self.window = args.render != "video" and self.can_open_window()
+            if args.render == "human" and not self.window:
+                self.error("argument --render: no screen on which a thread may open a window, take video")
+            if not self.window:
+                os.environ["SDL_VIDEODRIVER"] = "dummy"  # pygame draws in memory, and looks for no screen
+        self.show = contextlib.nullcontext if args.render == "none" else self.film
+        args.workers *= not args.play
+        return args
+
+    def can_open_window(self):
+        """Whether a thread may open a window here. On macOS ("cocoa") only the main thread may."""
+        import pygame
+        os.environ.pop("SDL_VIDEODRIVER", None)
+        os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())  # libwayland complains on stderr without it
+        with contextlib.suppress(pygame.error):
+            pygame.display.init()
+            driver = pygame.display.get_driver()
+            pygame.display.quit()
+            return driver in ("x11", "wayland", "windows")
+
+    def begin(self, server):
+        """Fill the server from the checkpoint, if there is one, and start the clock."""
+        self.saver = tf.train.Saver(tf.global_variables("parameter_server/"), save_relative_paths=True)
+        folder = self.args.checkpoint
+        try:
+            latest = folder and tf.train.latest_checkpoint(folder)
+            if latest:
+                self.saver.restore(server.session, latest)
+                server.frames = self.saved_frames = self.start_frames = int(latest.rpartition("-")[2])
+                server.max_frames, server.learned = server.max_frames + server.frames, self.args.play
+            elif folder and (self.args.play or os.path.exists(os.path.join(folder, "checkpoint"))):
+                raise ValueError("no whole checkpoint")
+        except (tf.errors.OpError, ValueError) as reason:
+            self.error(f"argument --checkpoint: cannot use {folder!r}, name another: {reason!s:.99}".splitlines()[0])
+        self.server, self.start_time = server, time.perf_counter()
+
+    def save(self):
+        """Save the server's weights and RMSProp averages, unless that is done already."""
+        folder, frames = self.args.checkpoint, self.server.frames
+        if folder and frames != self.saved_frames:
+            try:
+                os.makedirs(folder, exist_ok=True)
+                self.saver.save(self.server.session, os.path.join(folder, "model"), frames, write_meta_graph=False)
+                self.saved_frames = frames
+            except (tf.errors.OpError, OSError, ValueError) as reason:
+                sys.exit(f"no checkpoint saved in {folder!r}: {reason}".splitlines()[0])
+
+    def report(self, line, steps=None, mean=0.0):
+        """Print what a thread says. Learners' trials, which come with `steps`, make a line of their own every 50."""
+        with self.lock:
+            frames, seconds = self.server.frames, time.perf_counter() - self.start_time
+            if line == "Learned":
+                self.save()
+                line += (f" after {frames} frames, {len(self.steps)} trials, {seconds:.1f} s "
+                         f"({(frames - self.start_frames) / seconds:.0f} frames/s)")
+            if steps is None or self.args.verbose:
+                self.print(line)
+            if steps is not None:
+                self.steps.append(steps)
+                self.best_mean = max(self.best_mean, mean)
+                if len(self.steps) % 50 == 0:
+                    epsilon = self.server.epsilon()
+                    self.print(f"{frames} frames, {len(self.steps)} trials: mean {sum(self.steps[-50:]) / 50:.1f} steps"
+                               + f", epsilon {epsilon:.2f}" * (epsilon > 0))
+
+    def print(self, line):
+        try:
+            print(line, flush=True)
+        except BrokenPipeError:  # whoever reads this has read enough, as in `| head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
+
+    @contextlib.contextmanager
+    def film(self):
+        """Give an environment that films its one trial, and shows it in a window, as far as that is wanted."""
+        folder = self.args.video_dir
+        try:
+            os.makedirs(folder, exist_ok=True)
+            # Only a film that is whole leaves the hidden folder. Nobody hears what MoviePy prints under classic Gym.
+            with tempfile.TemporaryDirectory(prefix=".film-", dir=folder) as hidden, \
+                    contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                env = gym.make(ENV, render_mode="rgb_array_list", disable_env_checker=True)
+                env = gym.wrappers.RecordVideo(env, hidden, episode_trigger=lambda _: True)
+                env = gym.wrappers.HumanRendering(env) if self.window else env
+                with contextlib.closing(env):
+                    yield env
+                paths = (os.path.join(folder, f"a3c-{number:03}.mp4") for number in itertools.count(1))
+                self.films.append(next(path for path in paths if not os.path.exists(path)))
+                os.rename(os.path.join(hidden, "rl-video-episode-0.mp4"), self.films[-1])
+        except OSError as reason:
+            sys.exit(f"no film made in {folder!r}: {reason}".splitlines()[0])
+
+    def wait(self, threads):
+        """Wait for the threads to end, on a signal stop them first (one that hangs is left behind after 5 s); save."""
+        patience = 5.0
+        while patience > 0 and any(thread.is_alive() for thread in threads):
+            self.server.stopped = self.server.stopped or self.signum is not None
+            time.sleep(0.02)
+            patience -= 0.02 * self.server.stopped
+        self.save()
+
+    def finish(self):
+        """Say how the run ended, and return its exit status."""
+        if self.signum:
+            print("Stopped by", signal.Signals(self.signum).name, file=sys.stderr)
+            return 128 + self.signum
+        if isinstance(self.server.failure, SystemExit):
+            raise self.server.failure
+        if not self.server.failure and not self.server.learned:
+            self.print(f"Not learned after {self.server.frames} frames: best mean {self.best_mean} steps over 10 trials")
+        for film in self.films:
+            self.print(f"Video: {film}")
+        return int(self.server.failure is not None or not self.server.learned)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
