@@ -71,8 +71,7 @@ class ParameterServer:
         with tf.variable_scope("parameter_server"):
             self.weights, _ = self._build_model()
             self.optimizer = tf.train.RMSPropOptimizer(LEARNING_RATE, RMSPROP_DECAY)
-        self.lock = threading.Lock()
-        self.frames, self.max_frames = 0, max_frames  # steps of all learning threads, and when to give up
+        self.lock, self.frames, self.max_frames = threading.Lock(), 0, max_frames  # frames: steps of all learners
         self.learners = learners  # learning threads that have not ended
         self.claims = []  # names of the learners that wait for their exam
         self.learned = self.stopped = False  # set by the test thread; by whoever wants all threads to end
@@ -88,7 +87,6 @@ class ParameterServer:
         hidden = layer("hidden", NUM_STATES, HIDDEN_UNITS)
         actor = layer("actor", HIDDEN_UNITS, NUM_ACTIONS)
         critic = layer("critic", HIDDEN_UNITS, 1)
-
         def forward(s):
             h = tf.nn.relu(tf.nn.xw_plus_b(s, *hidden))  # (batch, 16)
             p = tf.nn.softmax(tf.nn.xw_plus_b(h, *actor))  # (batch, 2)
@@ -283,7 +281,7 @@ class Worker_thread:
         for trial in itertools.count(1):
             last_ten = last_ten[1:] + [steps := self.environment.run()]
             mean = sum(last_ten) / 10
-            self.server.report(f"{self.name}, trial {trial}: {steps} steps, mean of its last ten {mean:.1f}", steps, mean)
+            self.server.report(f"{self.name}, trial {trial}: {steps} steps, mean of last ten {mean:.1f}", steps, mean)
             # The weights kept changing during these trials, and the actions were drawn: a claim, no proof.
             if mean > LEARNED_MEAN:
                 self.server.report(f"{self.name} claims: mean {mean:.1f} steps over its last 10 trials")
@@ -320,12 +318,11 @@ def main(argv=None):
     with Run(argv) as run, contextlib.suppress(Stopped):
         # M0. What all threads share: the graph, and the server with its session
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
-            tf.set_random_seed(run.args.seed)
-            server = ParameterServer(run.args.workers, run.args.max_frames, run.report)
+            tf.set_random_seed(run.seed)
+            server = ParameterServer(run.workers, run.max_frames, run.report)
             # M1. All threads, each with its part of the graph
-            workers = [Worker_thread(f"local_thread{i + 1}", "learning", server, run.args.seed)
-                       for i in range(run.args.workers)]
-            workers.append(Worker_thread("test_thread", "test", server, run.args.seed, run.args.test_trials, run.show))
+            workers = [Worker_thread(f"local_thread{i + 1}", "learning", server, run.seed) for i in range(run.workers)]
+            workers.append(Worker_thread("test_thread", "test", server, run.seed, run.test_trials, run.show))
             server.session.run(tf.global_variables_initializer())
             run.begin(server)
             graph.finalize()  # from here on no thread can change it
@@ -350,15 +347,16 @@ class Run(contextlib.ExitStack):
         add("--seed", **count, default=random.randrange(2 ** 32), help="same seed, same run, but only with --workers 1")
         add("--max-frames", **count, default=1_000_000, help="give up after so many (default %(default)s)")
         add("--render", choices=("auto", "human", "video", "none"), default="auto",
-            help="film the test trials (video), in a window too (human); auto: human where there is a screen, else video")
+            help="film test trials (video), in a window too (human); auto: human where there is a screen, else video")
         add("--test-trials", **count, default=3, help="trials to play after learning (default %(default)s)")
         add("--video-dir", metavar="DIR", help="where the films go (default movie/A3C)")
-        add("--checkpoint", metavar="DIR", help="go on from the latest checkpoint in DIR, if any; save there at the end")
+        add("--checkpoint", metavar="DIR", help="go on from the latest checkpoint in DIR, if any; save there at last")
         add("--play", action="store_true", help="do not learn, play what --checkpoint holds")
         add("--verbose", action="store_true", help="print every trial")
-        self.args = self.check(parser.parse_args(argv))
+        parser.parse_args(argv, namespace=self)
+        self.check()
         self.signum = self.server = None  # signum: the first signal, written by its handler alone
-        self.saved_frames = self.start_frames = self.best_mean = 0
+        self.saved_frames = self.best_mean = 0
         self.steps, self.films = [], []  # steps of all learners' trials; paths
         self.lock = threading.Lock()  # any thread may report: keeps counts exact and lines whole
         def note(signum, frame):  # `wait` will stop the threads; while there are none, leave the block of `with Run()`
@@ -368,35 +366,30 @@ class Run(contextlib.ExitStack):
         for signum in signal.SIGINT, signal.SIGTERM:
             self.callback(signal.signal, signum, signal.signal(signum, note))
 
-    def check(self, args):
-        """Refuse what can be known to fail before training. Returns `args` with the rest settled."""
+    def check(self):
+        """Refuse what can be known to fail before training, and settle the rest."""
         for flag, low in ("seed", 0), ("workers", 1), ("max_frames", 1), ("test_trials", 1):
-            if not low <= vars(args)[flag] < 2 ** 32:
+            if not low <= vars(self)[flag] < 2 ** 32:
                 self.error(f"argument --{flag.replace('_', '-')}: give a whole number from {low} to {2 ** 32 - 1}")
-        if args.play and not args.checkpoint:
-            self.error("argument --play: needs --checkpoint DIR, the directory that holds the policy")
-        if args.video_dir is None and args.render != "none":
-            args.video_dir = os.path.join("movie", "A3C")
-        folders = {"--video-dir": args.video_dir, "--checkpoint": None if args.play else args.checkpoint}
-        for flag, folder in folders.items():
+        if self.video_dir is None and self.render != "none":
+            self.video_dir = os.path.join("movie", "A3C")
+        for flag, folder in ("--video-dir", self.video_dir), ("--checkpoint", None if self.play else self.checkpoint):
             path = pathlib.Path(folder or os.devnull).absolute()
             try:  # to make a file in it, or where it would be made
                 if folder is not None:
                     tempfile.TemporaryFile(dir=next(part for part in (path, *path.parents) if part.exists())).close()
             except OSError as reason:
                 self.error(f"argument {flag}: cannot write in {folder!r} ({reason.strerror}), name another directory")
-        if args.render != "none":
-            for module in "pygame", "moviepy":
-                if importlib.util.find_spec(module) is None:
-                    self.error(f"argument --render: needs {module}: pip install {module}, or take --render none")
-            self.window = args.render != "video" and self.can_open_window()
-            if args.render == "human" and not self.window:
+        if self.render != "none":
+            if missing := " ".join(name for name in ("pygame", "moviepy") if not importlib.util.find_spec(name)):
+                self.error(f"argument --render: needs a package, pip install {missing}; or take --render none")
+            self.window = self.render != "video" and self.can_open_window()
+            if self.render == "human" and not self.window:
                 self.error("argument --render: no screen on which a thread may open a window, take video")
             if not self.window:
                 os.environ["SDL_VIDEODRIVER"] = "dummy"  # pygame draws in memory, and looks for no screen
-        self.show = contextlib.nullcontext if args.render == "none" else self.film
-        args.workers *= not args.play
-        return args
+        self.show = contextlib.nullcontext if self.render == "none" else self.film
+        self.workers *= not self.play
 
     def can_open_window(self):
         """Whether a thread may open a window here. On macOS ("cocoa") only the main thread may."""
@@ -412,22 +405,22 @@ class Run(contextlib.ExitStack):
     def begin(self, server):
         """Fill the server from the checkpoint, if there is one, and start the clock."""
         self.saver = tf.train.Saver(tf.global_variables("parameter_server/"), save_relative_paths=True)
-        folder = self.args.checkpoint
         try:
-            latest = folder and tf.train.latest_checkpoint(folder)
+            latest = self.checkpoint and tf.train.latest_checkpoint(self.checkpoint)
             if latest:
                 self.saver.restore(server.session, latest)
-                server.frames = self.saved_frames = self.start_frames = int(latest.rpartition("-")[2])
-                server.max_frames, server.learned = server.max_frames + server.frames, self.args.play
-            elif folder and (self.args.play or os.path.exists(os.path.join(folder, "checkpoint"))):
-                raise ValueError("no whole checkpoint")
+                server.frames = self.saved_frames = int(latest.rpartition("-")[2])
+                server.max_frames, server.learned = server.max_frames + server.frames, self.play
+            elif self.play or self.checkpoint and os.path.exists(os.path.join(self.checkpoint, "checkpoint")):
+                raise ValueError("nothing found")
         except (tf.errors.OpError, ValueError) as reason:
-            self.error(f"argument --checkpoint: cannot use {folder!r}, name another: {reason!s:.99}".splitlines()[0])
+            self.error(f"argument --checkpoint: name a directory that holds a whole checkpoint of this network, not "
+                       f"{self.checkpoint!r} ({reason!s:.99})".splitlines()[0])
         self.server, self.start_time = server, time.perf_counter()
 
     def save(self):
         """Save the server's weights and RMSProp averages, unless that is done already."""
-        folder, frames = self.args.checkpoint, self.server.frames
+        folder, frames = self.checkpoint, self.server.frames
         if folder and frames != self.saved_frames:
             try:
                 os.makedirs(folder, exist_ok=True)
@@ -441,10 +434,10 @@ class Run(contextlib.ExitStack):
         with self.lock:
             frames, seconds = self.server.frames, time.perf_counter() - self.start_time
             if line == "Learned":
-                self.save()
                 line += (f" after {frames} frames, {len(self.steps)} trials, {seconds:.1f} s "
-                         f"({(frames - self.start_frames) / seconds:.0f} frames/s)")
-            if steps is None or self.args.verbose:
+                         f"({(frames - self.saved_frames) / seconds:.0f} frames/s)")
+                self.save()
+            if steps is None or self.verbose:
                 self.print(line)
             if steps is not None:
                 self.steps.append(steps)
@@ -464,22 +457,21 @@ class Run(contextlib.ExitStack):
     @contextlib.contextmanager
     def film(self):
         """Give an environment that films its one trial, and shows it in a window, as far as that is wanted."""
-        folder = self.args.video_dir
         try:
-            os.makedirs(folder, exist_ok=True)
+            os.makedirs(self.video_dir, exist_ok=True)
             # Only a film that is whole leaves the hidden folder. Nobody hears what MoviePy prints under classic Gym.
-            with tempfile.TemporaryDirectory(prefix=".film-", dir=folder) as hidden, \
+            with tempfile.TemporaryDirectory(prefix=".film-", dir=self.video_dir) as hidden, \
                     contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
                 env = gym.make(ENV, render_mode="rgb_array_list", disable_env_checker=True)
                 env = gym.wrappers.RecordVideo(env, hidden, episode_trigger=lambda _: True)
                 env = gym.wrappers.HumanRendering(env) if self.window else env
                 with contextlib.closing(env):
                     yield env
-                paths = (os.path.join(folder, f"a3c-{number:03}.mp4") for number in itertools.count(1))
+                paths = (os.path.join(self.video_dir, f"a3c-{number:03}.mp4") for number in itertools.count(1))
                 self.films.append(next(path for path in paths if not os.path.exists(path)))
                 os.rename(os.path.join(hidden, "rl-video-episode-0.mp4"), self.films[-1])
         except OSError as reason:
-            sys.exit(f"no film made in {folder!r}: {reason}".splitlines()[0])
+            sys.exit(f"no film made in {self.video_dir!r}: {reason}".splitlines()[0])
 
     def wait(self, threads):
         """Wait for the threads to end, on a signal stop them first (one that hangs is left behind after 5 s); save."""
@@ -498,7 +490,7 @@ class Run(contextlib.ExitStack):
         if isinstance(self.server.failure, SystemExit):
             raise self.server.failure
         if not self.server.failure and not self.server.learned:
-            self.print(f"Not learned after {self.server.frames} frames: best mean {self.best_mean} steps over 10 trials")
+            self.print(f"Not learned after {self.server.frames} frames: best mean of ten trials {self.best_mean:.1f}")
         for film in self.films:
             self.print(f"Video: {film}")
         return int(self.server.failure is not None or not self.server.learned)
