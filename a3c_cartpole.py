@@ -404,10 +404,14 @@ class Run(contextlib.ExitStack):
 
     def begin(self, server):
         """Fill the server from the checkpoint, if there is one, and start the clock."""
-        self.saver = tf.train.Saver(tf.global_variables("parameter_server/"), save_relative_paths=True)
+        variables = tf.global_variables("parameter_server/")
+        self.saver = tf.train.Saver(variables, save_relative_paths=True)
         try:
             latest = self.checkpoint and tf.train.latest_checkpoint(self.checkpoint)
             if latest:
+                shapes = tf.train.load_checkpoint(latest).get_variable_to_shape_map()
+                if any(shapes.get(variable.op.name) != variable.shape for variable in variables):
+                    raise ValueError("weights of other shapes")
                 self.saver.restore(server.session, latest)
                 server.frames = self.saved_frames = int(latest.rpartition("-")[2])
                 server.max_frames, server.learned = server.max_frames + server.frames, self.play

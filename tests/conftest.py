@@ -1,0 +1,88 @@
+"""What several test files use: the script as a module, a graph built as `main` builds it, the script as a process."""
+import contextlib
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPT = ROOT / "a3c_cartpole.py"
+sys.path.insert(0, str(ROOT))
+
+import a3c_cartpole as a3c  # noqa: E402
+
+tf = a3c.tf
+
+
+class Built:
+    """A server with learners and a test thread in a finalized graph, and the lines that they report."""
+
+    def __init__(self, learners, max_frames=1_000_000, seed=0, **worker_options):
+        self.lines, self.trials = [], []
+        with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
+            tf.set_random_seed(seed)
+            self.server = a3c.ParameterServer(learners, max_frames, self.report)
+            self.learners = [a3c.Worker_thread(f"local_thread{i + 1}", "learning", self.server, seed)
+                             for i in range(learners)]
+            self.tester = a3c.Worker_thread("test_thread", "test", self.server, seed, **worker_options)
+            self.server.session.run(tf.global_variables_initializer())
+            graph.finalize()
+
+    def report(self, line, steps=None, mean=0.0):
+        self.lines.append(line)
+        if steps is not None:
+            self.trials.append(steps)
+
+    def values(self, variables):
+        return self.server.session.run(variables)
+
+
+@pytest.fixture
+def build():
+    """build(learners, ...) makes a Built; the sessions are closed after the test."""
+    with contextlib.ExitStack() as stack:
+        def make(*args, **kwargs):
+            built = Built(*args, **kwargs)
+            stack.callback(built.server.session.close)
+            return built
+        yield make
+
+
+@pytest.fixture
+def agent(build):
+    return build(1).learners[0].environment.agent
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(random.Random("tests").randrange(2 ** 32))
+
+
+def environment_variables(**changes):
+    """The variables of a machine without a screen."""
+    env = {name: value for name, value in os.environ.items() if name not in
+           ("DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "SDL_VIDEODRIVER")}
+    return env | changes
+
+
+def start(*args, cwd, env=None, **kwargs):
+    """Start the real script as a process."""
+    return subprocess.Popen([sys.executable, str(SCRIPT), *map(str, args)], cwd=cwd, text=True,
+                            env=env or environment_variables(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kwargs)
+
+
+def run(*args, cwd, env=None):
+    """Run the real script to its end: (exit status, lines of stdout, text of stderr)."""
+    process = start(*args, cwd=cwd, env=env)
+    out, err = process.communicate(timeout=300)
+    return process.returncode, out.splitlines(), without_gym_notice(err)
+
+
+def without_gym_notice(err):
+    """Classic Gym prints a notice about itself at import."""
+    return "" if a3c.gym.__name__ == "gym" and err.startswith("Gym has been unmaintained") and err.count("\n") <= 5 \
+        else err

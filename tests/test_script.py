@@ -1,0 +1,267 @@
+"""The real script, started as its user starts it: learns, films, saves, plays; refuses bad input; ends when told."""
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+
+import imageio.v3 as iio
+import numpy as np
+import pytest
+from conftest import ROOT, SCRIPT, a3c, environment_variables, run, start, without_gym_notice
+
+LEARNED = re.compile(r"Learned after (\d+) frames, (\d+) trials, (\d+\.\d) s \((\d+) frames/s\)")
+PROGRESS = re.compile(r"(\d+) frames, (\d+) trials: mean (\d+\.\d) steps(, epsilon 0\.\d\d)?")
+
+
+def test_it_learns_films_saves_and_plays_back(tmp_path):
+    status, out, err = run("--seed", 1, "--checkpoint", "saved", "--test-trials", 2, cwd=tmp_path)
+    assert (status, err) == (0, "")
+    progress = [PROGRESS.fullmatch(line) for line in out if PROGRESS.fullmatch(line)]
+    assert [int(match[2]) for match in progress] == list(range(50, 50 * len(progress) + 1, 50))
+    assert bool(progress[0][4]) and not progress[-1][4]
+    rest = [line for line in out if not PROGRESS.fullmatch(line)]
+    claims = [line for line in rest if re.fullmatch(r"local_thread\d claims: mean (199|200)\.\d steps over its last 10 trials", line)]
+    exams = [line for line in rest if re.fullmatch(r"test_thread examines: mean \d+\.\d steps over 10 trials", line)]
+    learned = LEARNED.fullmatch(rest[len(claims) + len(exams)])
+    assert claims and exams and learned
+    assert float(exams[-1].split()[3]) > 199 and all(float(line.split()[3]) <= 199 for line in exams[:-1])
+    assert rest[len(claims) + len(exams) + 1:] == [
+        "Test trial 1: 200 steps", "Test trial 2: 200 steps", "Test: mean 200.0 steps over 2 trials",
+        "Video: movie/A3C/a3c-001.mp4", "Video: movie/A3C/a3c-002.mp4"]
+    for film in "a3c-001.mp4", "a3c-002.mp4":
+        frames = iio.imread(tmp_path / "movie/A3C" / film)
+        assert frames.shape[1:] == (400, 600, 3) and 200 <= len(frames) <= 201
+        changes = np.abs(np.diff(frames.astype(int), axis=0)).max(axis=(1, 2, 3))
+        assert (changes > 10).mean() > 0.5  # H.264 may keep a slow cart in its place for a frame
+        dark = (frames[:, 285:300] < 60).all(axis=3)  # the cart's body, above its track
+        assert dark.any(axis=(1, 2)).all()
+
+    checkpoint = f"model-{learned[1]}"
+    assert {path.name for path in (tmp_path / "saved").iterdir()} == \
+        {"checkpoint", checkpoint + ".index", checkpoint + ".data-00000-of-00001"}
+    films = {path: path.read_bytes() for path in (tmp_path / "movie/A3C").iterdir()}
+    saved = {path: path.read_bytes() for path in (tmp_path / "saved").iterdir()}
+    status, out, err = run("--play", "--checkpoint", "saved", "--test-trials", 1, cwd=tmp_path)
+    assert (status, out, err) == (0, ["Test trial 1: 200 steps", "Test: mean 200.0 steps over 1 trials",
+                                      "Video: movie/A3C/a3c-003.mp4"], "")
+    for path, content in (films | saved).items():
+        assert path.read_bytes() == content  # nothing was lost or rewritten
+    assert {path.name for path in tmp_path.iterdir()} == {"saved", "movie"}
+    assert {path.name for path in (tmp_path / "movie/A3C").iterdir()} == {f"a3c-00{i}.mp4" for i in (1, 2, 3)}
+
+
+def test_training_goes_on_from_a_checkpoint(tmp_path):
+    args = "--render", "none", "--checkpoint", "new/saved", "--max-frames", 3000
+    for total in 3000, 6000:
+        status, out, err = run(*args, cwd=tmp_path)
+        assert (status, err) == (1, "")
+        assert re.fullmatch(rf"Not learned after {total} frames: best mean of ten trials \d+\.\d", out[-1])
+        assert (tmp_path / f"new/saved/model-{total}.index").exists()
+    reader = a3c.tf.train.load_checkpoint(str(tmp_path / "new/saved"))
+    shapes = {name: shape for name, shape in reader.get_variable_to_shape_map().items()}
+    assert len(shapes) == 18 and shapes["parameter_server/hidden/weights"] == [4, 16]
+    assert (reader.get_tensor("parameter_server/hidden/weights/RMSProp") != 1).any()
+    first = a3c.tf.train.load_checkpoint(str(tmp_path / "new/saved/model-3000"))
+    assert all(", epsilon" not in line for line in out)  # ε goes on from where it was, too
+    assert (first.get_tensor("parameter_server/hidden/weights") != reader.get_tensor("parameter_server/hidden/weights")).any()
+
+
+def test_one_worker_with_one_seed_gives_the_same_run_trial_by_trial(tmp_path):
+    args = "--workers", 1, "--render", "none", "--verbose", "--max-frames", 6000, "--seed"
+    first, again, other = (run(*args, seed, cwd=tmp_path)[1] for seed in (7, 7, 8))
+    assert first == again != other
+    assert re.fullmatch(r"local_thread1, trial 1: \d+ steps, mean of last ten \d+\.\d", first[0])
+    assert len(first) > 100 and list(tmp_path.iterdir()) == []
+
+
+def test_two_runs_in_one_process_are_independent(capsys):
+    args = ["--workers", "1", "--render", "none", "--max-frames", "2000", "--seed", "3", "--verbose"]
+    handlers = [signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)]
+    outputs = []
+    for _ in range(2):
+        assert a3c.main(args) == 1
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1]
+    assert handlers == [signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)]
+
+
+def test_main_builds_one_finalized_graph_before_the_first_thread_starts(monkeypatch):
+    seen = []
+    start_thread = a3c.threading.Thread.start
+
+    def started(thread):
+        worker = thread._target.__self__
+        seen.append((thread.name, worker.name, worker.server, worker.server.session.graph))
+        assert worker.server.session.graph.finalized
+        start_thread(thread)
+    monkeypatch.setattr(a3c.threading.Thread, "start", started)
+    assert a3c.main(["--render", "none", "--max-frames", "200", "--workers", "3"]) == 1
+    assert [name for name, *_ in seen] == [name for _, name, *_ in seen] == [
+        "local_thread1", "local_thread2", "local_thread3", "test_thread"]
+    assert len({id(server) for *_, server, _ in seen}) == len({id(graph) for *_, graph in seen}) == 1
+    assert all(operation.device in ("/device:CPU:0", "") for operation in seen[0][3].get_operations())
+    assert [device.device_type for device in seen[0][2].session.list_devices()] == ["CPU"]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
+    run("--render", "none", "--max-frames", 300, "--checkpoint", "c", cwd=folder)
+    return {path.name: path.read_bytes() for path in (folder / "c").iterdir()}
+
+
+BAD = [(("--workers", "0"), "--workers"), (("--workers", "-1"), "--workers"), (("--workers", "two"), "--workers"),
+       (("--seed", "-1"), "--seed"), (("--seed", str(2 ** 32)), "--seed"), (("--seed", "1.5"), "--seed"),
+       (("--max-frames", "0"), "--max-frames"), (("--test-trials", "0"), "--test-trials"),
+       (("--render", "film"), "--render"), (("--render", "human"), "--render"), (("--play",), "--checkpoint"),
+       (("--play", "--checkpoint", "missing"), "--checkpoint"), (("--play", "--checkpoint", "empty"), "--checkpoint"),
+       (("--play", "--checkpoint", ""), "--checkpoint"), (("--play", "--checkpoint", "file"), "--checkpoint"),
+       (("--checkpoint", ""), "--checkpoint"), (("--checkpoint", "file"), "--checkpoint"),
+       (("--checkpoint", "file/below"), "--checkpoint"), (("--checkpoint", "x" * 300), "--checkpoint"),
+       (("--video-dir", ""), "--video-dir"), (("--video-dir", "file"), "--video-dir"),
+       (("--video-dir", "empty/" + "x" * 300), "--video-dir"), (("--speed",), "--speed"), (("more",), "more")]
+if sys.platform == "linux":
+    BAD += [(("--checkpoint", "/proc/new"), "--checkpoint"), (("--video-dir", "/proc/new"), "--video-dir")]
+
+
+@pytest.mark.parametrize("args, flag", BAD)
+def test_bad_input_gets_one_line_and_writes_nothing(tmp_path, monkeypatch, capfd, args, flag):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("text")
+    monkeypatch.chdir(tmp_path)
+    for name in "DISPLAY", "WAYLAND_DISPLAY":
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(SystemExit) as exit:
+        a3c.main(list(args))
+    out, err = capfd.readouterr()
+    assert (exit.value.code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("a3c_cartpole.py: error: ") and flag in err
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["empty", "file"]
+
+
+def damage_truncate(files):
+    name = next(name for name in files if ".data" in name)
+    files[name] = files[name][:-100]
+
+
+def damage_flip(files):
+    name = next(name for name in files if ".data" in name)
+    files[name] = files[name][:200] + bytes([files[name][200] ^ 255]) + files[name][201:]
+
+
+def damage_index(files):
+    name = next(name for name in files if ".index" in name)
+    files[name] = files[name][:50]
+
+
+def damage_missing(files):
+    del files[next(name for name in files if ".index" in name)]
+
+
+def damage_state(files):
+    files["checkpoint"] = b"\xff\xfe nonsense"
+
+
+@pytest.mark.parametrize("play", [["--play"], []])
+@pytest.mark.parametrize("damage", [damage_truncate, damage_flip, damage_index, damage_missing, damage_state])
+def test_a_damaged_checkpoint_is_refused(tmp_path, checkpoint, capfd, damage, play):
+    files = dict(checkpoint)
+    damage(files)
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(SystemExit) as exit:
+        a3c.main(["--render", "none", "--checkpoint", str(tmp_path), *play])
+    out, err = capfd.readouterr()
+    assert (exit.value.code, out, err.count("\n")) == (2, "", 1) and "--checkpoint" in err
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == files
+
+
+def test_a_checkpoint_of_another_network_is_refused(tmp_path, checkpoint, monkeypatch, capfd):
+    for name, content in checkpoint.items():
+        (tmp_path / name).write_bytes(content)
+    monkeypatch.setattr(a3c, "HIDDEN_UNITS", 17)
+    with pytest.raises(SystemExit) as exit:
+        a3c.main(["--render", "none", "--checkpoint", str(tmp_path)])
+    err = capfd.readouterr().err
+    assert (exit.value.code, err.count("\n")) == (2, 1) and "--checkpoint" in err
+
+
+@pytest.mark.parametrize("package", ["pygame", "moviepy"])
+def test_a_package_missing_for_the_film_is_named_with_its_installation(monkeypatch, capfd, package):
+    find_spec = a3c.importlib.util.find_spec
+    monkeypatch.setattr(a3c.importlib.util, "find_spec", lambda name: None if name == package else find_spec(name))
+    with pytest.raises(SystemExit) as exit:
+        a3c.main(["--render", "video"])
+    err = capfd.readouterr().err
+    assert (exit.value.code, err.count("\n")) == (2, 1) and f"pip install {package}" in err
+
+
+def test_tensorflow_missing_is_one_line(tmp_path):
+    (tmp_path / "tensorflow.py").write_text("raise ModuleNotFoundError(\"No module named 'tensorflow'\")")
+    status, out, err = run(cwd=tmp_path, env=environment_variables(PYTHONPATH=str(tmp_path)))
+    assert (status, out, err.count("\n")) == (1, [], 1) and "pip install -r requirements.txt" in err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+@pytest.mark.parametrize("signum, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_orderly_and_saves(tmp_path, signum, status):
+    process = start("--checkpoint", "saved", "--verbose", "--max-frames", 10 ** 9, cwd=tmp_path)
+    for _ in range(30):
+        process.stdout.readline()
+    process.send_signal(signum)
+    process.send_signal(signum)
+    out, err = process.communicate(timeout=60)
+    err = without_gym_notice(err) or err.splitlines(keepends=True)[-1]
+    assert (process.returncode, err) == (status, f"Stopped by {signum.name}\n")
+    frames, = (int(path.stem.split("-")[1]) for path in (tmp_path / "saved").glob("*.index"))
+    status, out, err = run("--play", "--render", "none", "--checkpoint", "saved", cwd=tmp_path)
+    assert (status, err) == (0, "") and frames > 0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
+def test_a_reader_that_leaves_ends_it_quietly(tmp_path):
+    process = start("--render", "none", "--verbose", "--checkpoint", "saved", cwd=tmp_path)
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(timeout=60) == 1
+    assert without_gym_notice(process.stderr.read()) == ""
+    assert list((tmp_path / "saved").glob("*.index"))
+
+
+def test_an_exception_in_a_thread_is_shown_once_with_the_threads_name(tmp_path):
+    program = ("import sys; sys.path.insert(0, sys.argv[1]); import a3c_cartpole as a3c\n"
+               "def fail(self, step, done): raise RuntimeError('on purpose')\n"
+               "a3c.Environment.reward = fail\n"
+               "sys.exit(a3c.main(['--render', 'none', '--workers', '1']))")
+    result = subprocess.run([sys.executable, "-c", program, str(ROOT)], cwd=tmp_path, capture_output=True, text=True,
+                            timeout=120, env=environment_variables())
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "Exception in thread local_thread1" in result.stderr
+    assert result.stderr.count("Traceback") == 1 and result.stderr.rstrip().endswith("RuntimeError: on purpose")
+
+
+def test_a_film_that_cannot_be_made_is_one_line_and_the_weights_are_saved(tmp_path):
+    program = ("import sys; sys.path.insert(0, sys.argv[1]); import a3c_cartpole as a3c\n"
+               "a3c.LEARNED_MEAN = 0\n"
+               "import os; exists = os.makedirs\n"
+               "def full(path, exist_ok=False):\n"
+               "    if 'films' in path: raise OSError(28, 'No space left on device')\n"
+               "    exists(path, exist_ok=exist_ok)\n"
+               "os.makedirs = full\n"
+               "sys.exit(a3c.main(['--render', 'video', '--video-dir', 'films', '--checkpoint', 'saved']))")
+    result = subprocess.run([sys.executable, "-c", program, str(ROOT)], cwd=tmp_path, capture_output=True, text=True,
+                            timeout=120, env=environment_variables())
+    err = without_gym_notice(result.stderr) or result.stderr.splitlines(keepends=True)[-1]
+    assert result.returncode == 1 and err.count("\n") == 1 and "films" in err and "No space left" in err
+    assert "Learned after" in result.stdout and list((tmp_path / "saved").glob("*.index"))
+
+
+def test_the_script_is_one_short_file_at_a_tidy_top_level():
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split()
+    if tracked:
+        visible = {name.split("/")[0] for name in tracked if not name.startswith(".")}
+        assert visible == {"a3c_cartpole.py", "requirements.txt", "README.md", "tests"}
+    assert len(SCRIPT.read_text(encoding="utf-8").splitlines()) <= 500
+    assert not SCRIPT.stat().st_mode & stat.S_IXUSR
