@@ -156,8 +156,7 @@ class LocalBrain:
         with tf.name_scope("loss"):
             target = R + GAMMA_N * tf.stop_gradient(self.forward(s_)[1]) * mask  # R + γ⁵·V(s'), V(s') not trained
             loss = self._build_loss(p, v, a, target)
-        gradients = tf.gradients(loss, self.weights, name="gradient")
-        # The gradients are those of the local weights; what they move are the server's.
+        gradients = tf.gradients(loss, self.weights, name="gradient")  # at the local weights; they move the server's:
         update = self.server.optimizer.apply_gradients(zip(gradients, self.server.weights), name="update")
         with tf.name_scope("pull"):
             pull = [mine.assign(theirs) for mine, theirs in weights]
@@ -260,8 +259,7 @@ class Worker_thread:
     trials. The context manager show() gives the environment for such a trial, None for the thread's own."""
     def __init__(self, thread_name, thread_type, parameter_server, seed, test_trials=3, show=contextlib.nullcontext):
         self.name, self.learning, self.server = thread_name, thread_type == "learning", parameter_server
-        rng = random.Random(f"{seed} {thread_name}")
-        self.environment = Environment(thread_name, thread_type, parameter_server, rng)
+        self.environment = Environment(self.name, thread_type, self.server, random.Random(f"{seed} {self.name}"))
         self.test_trials, self.show = test_trials, show
 
     def run(self):
@@ -356,8 +354,7 @@ class Run(contextlib.ExitStack):
         parser.parse_args(argv, namespace=self)
         self.check()
         self.signum = self.server = None  # signum: the first signal, written by its handler alone
-        self.saved_frames = self.best_mean = 0
-        self.steps, self.films = [], []  # steps of all learners' trials; paths
+        self.saved_frames, self.best_mean, self.steps, self.films = 0, 0.0, [], []  # steps: of all learners' trials
         self.lock = threading.Lock()  # any thread may report: keeps counts exact and lines whole
         def note(signum, frame):  # `wait` will stop the threads; while there are none, leave the block of `with Run()`
             self.signum = self.signum or signum
@@ -447,9 +444,9 @@ class Run(contextlib.ExitStack):
                 self.steps.append(steps)
                 self.best_mean = max(self.best_mean, mean)
                 if len(self.steps) % 50 == 0:
-                    epsilon = self.server.epsilon()
-                    self.print(f"{frames} frames, {len(self.steps)} trials: mean {sum(self.steps[-50:]) / 50:.1f} steps"
-                               + f", epsilon {epsilon:.2f}" * (epsilon > 0))
+                    epsilon = f", epsilon {self.server.epsilon():.2f}" if frames < EPS_STEPS else ""
+                    mean = sum(self.steps[-50:]) / 50
+                    self.print(f"{frames} frames, {len(self.steps)} trials: mean {mean:.1f} steps{epsilon}")
 
     def print(self, line):
         try:
@@ -468,8 +465,7 @@ class Run(contextlib.ExitStack):
                     contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
                 env = gym.make(ENV, render_mode="rgb_array_list", disable_env_checker=True)
                 env = gym.wrappers.RecordVideo(env, hidden, episode_trigger=lambda _: True)
-                env = gym.wrappers.HumanRendering(env) if self.window else env
-                with contextlib.closing(env):
+                with contextlib.closing(gym.wrappers.HumanRendering(env) if self.window else env) as env:
                     yield env
                 paths = (os.path.join(self.video_dir, f"a3c-{number:03}.mp4") for number in itertools.count(1))
                 self.films.append(next(path for path in paths if not os.path.exists(path)))

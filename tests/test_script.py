@@ -12,6 +12,8 @@ import pytest
 from conftest import ROOT, SCRIPT, a3c, environment_variables, run, start, without_gym_notice
 
 LEARNED = re.compile(r"Learned after (\d+) frames, (\d+) trials, (\d+\.\d) s \((\d+) frames/s\)")
+CLAIM = re.compile(r"local_thread\d claims: mean (199|200)\.\d steps over its last 10 trials")
+EXAM = re.compile(r"test_thread examines: mean \d+\.\d steps over 10 trials")
 PROGRESS = re.compile(r"(\d+) frames, (\d+) trials: mean (\d+\.\d) steps(, epsilon 0\.\d\d)?")
 
 
@@ -22,8 +24,8 @@ def test_it_learns_films_saves_and_plays_back(tmp_path):
     assert [int(match[2]) for match in progress] == list(range(50, 50 * len(progress) + 1, 50))
     assert bool(progress[0][4]) and not progress[-1][4]
     rest = [line for line in out if not PROGRESS.fullmatch(line)]
-    claims = [line for line in rest if re.fullmatch(r"local_thread\d claims: mean (199|200)\.\d steps over its last 10 trials", line)]
-    exams = [line for line in rest if re.fullmatch(r"test_thread examines: mean \d+\.\d steps over 10 trials", line)]
+    claims = [line for line in rest if CLAIM.fullmatch(line)]
+    exams = [line for line in rest if EXAM.fullmatch(line)]
     learned = LEARNED.fullmatch(rest[len(claims) + len(exams)])
     assert claims and exams and learned
     assert float(exams[-1].split()[3]) > 199 and all(float(line.split()[3]) <= 199 for line in exams[:-1])
@@ -59,13 +61,12 @@ def test_training_goes_on_from_a_checkpoint(tmp_path):
         assert (status, err) == (1, "")
         assert re.fullmatch(rf"Not learned after {total} frames: best mean of ten trials \d+\.\d", out[-1])
         assert (tmp_path / f"new/saved/model-{total}.index").exists()
-    reader = a3c.tf.train.load_checkpoint(str(tmp_path / "new/saved"))
-    shapes = {name: shape for name, shape in reader.get_variable_to_shape_map().items()}
-    assert len(shapes) == 18 and shapes["parameter_server/hidden/weights"] == [4, 16]
-    assert (reader.get_tensor("parameter_server/hidden/weights/RMSProp") != 1).any()
-    first = a3c.tf.train.load_checkpoint(str(tmp_path / "new/saved/model-3000"))
     assert all(", epsilon" not in line for line in out)  # ε goes on from where it was, too
-    assert (first.get_tensor("parameter_server/hidden/weights") != reader.get_tensor("parameter_server/hidden/weights")).any()
+    first, second = (a3c.tf.train.load_checkpoint(str(tmp_path / "new/saved" / f"model-{n}")) for n in (3000, 6000))
+    shapes, weights = second.get_variable_to_shape_map(), "parameter_server/hidden/weights"
+    assert len(shapes) == 18 and shapes[weights] == [4, 16]
+    assert (second.get_tensor(weights + "/RMSProp") != 1).any()
+    assert (first.get_tensor(weights) != second.get_tensor(weights)).any()
 
 
 def test_one_worker_with_one_seed_gives_the_same_run_trial_by_trial(tmp_path):
