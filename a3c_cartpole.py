@@ -383,8 +383,7 @@ class Run(contextlib.ExitStack):
             self.window = self.render != "video" and self.can_open_window()
             if self.render == "human" and not self.window:
                 self.error("argument --render: no screen on which a thread may open a window, take video")
-            if not self.window:
-                os.environ["SDL_VIDEODRIVER"] = "dummy"  # pygame draws in memory, and looks for no screen
+            os.environ.update({} if self.window else {"SDL_VIDEODRIVER": "dummy"})  # dummy: pygame draws in memory only
         self.show = contextlib.nullcontext if self.render == "none" else self.film
         self.workers *= not self.play
 
@@ -392,6 +391,7 @@ class Run(contextlib.ExitStack):
         """Whether a thread may open a window here. On macOS ("cocoa") only the main thread may."""
         import pygame
         os.environ.pop("SDL_VIDEODRIVER", None)
+        os.environ["SDL_FRAMEBUFFER_ACCELERATION"] = "0"  # OpenGL drivers may clash with TensorFlow's own copy of LLVM
         os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())  # libwayland complains on stderr without it
         with contextlib.suppress(pygame.error):
             pygame.display.init()
@@ -464,7 +464,7 @@ class Run(contextlib.ExitStack):
             with tempfile.TemporaryDirectory(prefix=".film-", dir=self.video_dir) as hidden, \
                     contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
                 env = gym.make(ENV, render_mode="rgb_array_list", disable_env_checker=True)
-                env = gym.wrappers.RecordVideo(env, hidden, episode_trigger=lambda _: True)
+                env = gym.wrappers.RecordVideo(env, hidden, lambda trial: True, video_length=10 ** 9)  # until close()
                 with contextlib.closing(gym.wrappers.HumanRendering(env) if self.window else env) as env:
                     yield env
                 paths = (os.path.join(self.video_dir, f"a3c-{number:03}.mp4") for number in itertools.count(1))
