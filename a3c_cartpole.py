@@ -328,8 +328,7 @@ def main(argv=None):
         threads = [threading.Thread(target=worker.run, name=worker.name, daemon=True) for worker in workers]
         for thread in threads:
             thread.start()
-        # M3. Wait until all have ended
-        run.wait(threads)
+        run.wait(threads)  # M3. Wait until all have ended
     return run.finish()
 
 
@@ -391,7 +390,8 @@ class Run(contextlib.ExitStack):
         """Whether a thread may open a window here. On macOS ("cocoa") only the main thread may."""
         import pygame
         os.environ.pop("SDL_VIDEODRIVER", None)
-        os.environ["SDL_FRAMEBUFFER_ACCELERATION"] = "0"  # OpenGL drivers may clash with TensorFlow's own copy of LLVM
+        # OpenGL drivers may clash with TensorFlow's copy of LLVM, and SDL would swallow a Ctrl-C.
+        os.environ.update(SDL_FRAMEBUFFER_ACCELERATION="0", SDL_NO_SIGNAL_HANDLERS="1")
         os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())  # libwayland complains on stderr without it
         with contextlib.suppress(pygame.error):
             pygame.display.init()
