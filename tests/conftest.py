@@ -71,8 +71,8 @@ def environment_variables(**changes):
 
 def start(*args, cwd, env=None, **kwargs):
     """Start the real script as a process."""
-    return subprocess.Popen([sys.executable, str(SCRIPT), *map(str, args)], cwd=cwd, text=True,
-                            env=env or environment_variables(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kwargs)
+    return subprocess.Popen([sys.executable, str(SCRIPT), *map(str, args)], cwd=cwd, env=env or environment_variables(),
+                            text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kwargs)
 
 
 def run(*args, cwd, env=None):

@@ -57,8 +57,9 @@ def set_policy(agent, p_right):
     agent.brain.pull_parameter_server()
 
 
-@pytest.mark.parametrize("frames, p, expected", [(1600, 0.5, 0.5), (1600, 0.9, 0.9), (1600, 0.999, 0.999),
-                                                 (0, 0.999, 0.5 * 0.5 + 0.5 * 0.999), (800, 0.9, 0.25 * 0.5 + 0.75 * 0.9)])
+@pytest.mark.parametrize("frames, p, expected", [
+    (1600, 0.5, 0.5), (1600, 0.9, 0.9), (1600, 0.999, 0.999),
+    (0, 0.999, 0.5 * 0.5 + 0.5 * 0.999), (800, 0.9, 0.25 * 0.5 + 0.75 * 0.9)])
 def test_actions_follow_epsilon_and_the_policy(agent, frames, p, expected):
     agent.server.frames = frames
     set_policy(agent, p)
