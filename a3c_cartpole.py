@@ -1,19 +1,20 @@
-"""Asynchronous Advantage Actor-Critic (A3C) on CartPole, in one file.
-
-    python a3c_cartpole.py     learns, then films the learned policy and, where there is a screen, shows it
+"""Asynchronous Advantage Actor-Critic (A3C) on CartPole, in one file. Start: `python a3c_cartpole.py` learns,
+then films the learned policy and, where there is a screen, shows it. `--help` lists the options.
 
 Read it beside sugulu's tutorial, whose sections (§) it names: https://qiita.com/sugulu/items/acbc909dd9b74b043e45
-The method is from Mnih et al. 2016, "Asynchronous Methods for Deep Reinforcement Learning", arXiv:1602.01783.
+Several threads play at once, each with a network of its own: its actor π(a|s) chooses actions, its critic V(s) predicts
+the return. An action that brought more than V(s), whose advantage A = return - V(s) is positive, becomes likelier. All
+threads improve one shared network, and copy it time and again (Mnih et al. 2016, arXiv:1602.01783).
 The five classes and `main` are all of A3C; what follows them can be left unread. The way of one frame:
-Environment.run -> Agent.act -> env.step -> Agent.advantage_push_local_brain -> LocalBrain.train_push,
-and every Tmax frames LocalBrain.update_parameter_server -> LocalBrain.pull_parameter_server.
+Environment.run -> Agent.act -> env.step -> Agent.advantage_push_local_brain -> LocalBrain.train_push, and every Tmax
+frames and at a trial's end LocalBrain.update_parameter_server -> LocalBrain.pull_parameter_server.
 
 Changes from the tutorial
 - Today's packages: TensorFlow 2 through its version-1 interface, no Keras; Gymnasium, or else Gym 0.26.
 - The graph is finalized before any thread starts: threads that went on building it killed one another.
 - What the threads share belongs to the ParameterServer, no longer to global variables; frames are counted exactly.
-- A learner only *claims* to have learned: its policy is believed when it has passed an exam in the test thread, which
-  takes the likelier action. The weights that passed go back to the server when no learner is left to overwrite them.
+- A learner only *claims* that the task is learned: then the server's policy sits an exam in the test thread, taking
+  the likelier actions. The weights that pass go back to the server when no learner is left to overwrite them.
 - V(s') is computed in the same graph call as the update. Trials shorter than N_STEP_RETURN get the right return, too.
 - Worker_thread keeps the window of ten trials. Every thread has its own random generator. The program ends by itself.
 """
@@ -28,7 +29,6 @@ try:
     gym = importlib.import_module("gymnasium" if importlib.util.find_spec("gymnasium") else "gym")  # gym 0.26 will do
 except ImportError as error:
     sys.exit(f"{str(error).splitlines()[0]}: run  pip install -r requirements.txt")
-
 tf.disable_eager_execution()
 tf.get_logger().setLevel("ERROR")
 gym.logger.min_level = gym.logger.ERROR  # no advice to take CartPole-v1: v0 is the tutorial's
@@ -46,9 +46,9 @@ LEARNING_RATE, RMSPROP_DECAY = 5e-3, 0.99
 GAMMA, N_STEP_RETURN = 0.99, 5
 GAMMA_N = GAMMA ** N_STEP_RETURN
 N_WORKERS = 8  # learning threads
-Tmax = 10  # frames between two updates of a thread
-EPS_START, EPS_END = 0.5, 0.0  # ε, the chance of a random action, at the start and in the end
-EPS_STEPS = 200 * N_WORKERS  # frames of all threads together in which ε falls
+Tmax = 10  # frames between two updates of a thread, at most
+EPS_START, EPS_END = 0.5, 0.0  # ε, the chance of a random action at first and at last: exploration beside that of π
+EPS_STEPS = 200 * N_WORKERS  # frames of all threads together in which ε falls, whatever --workers is
 
 
 class Stopped(Exception):
@@ -74,7 +74,7 @@ class ParameterServer:
         self.lock, self.frames, self.max_frames = threading.Lock(), 0, max_frames  # frames: steps of all learners
         self.learners = learners  # learning threads that have not ended
         self.claims = []  # names of the learners that wait for their exam
-        self.learned = self.stopped = False  # set by the test thread; by whoever wants all threads to end
+        self.learned = self.stopped = False  # learned: set by the test thread; stopped: by whoever has to end them all
         self.failure = None  # the exception of a thread that failed
         self.report = report  # prints a line; with that of a learner's trial it gets steps and mean of the last ten
 
@@ -127,7 +127,7 @@ class LocalBrain:
     def __init__(self, name, parameter_server):
         self.server = parameter_server
         self.train_queue = []  # samples (s, a, R, s', mask) for the next update
-        with tf.variable_scope(name):  # the thread's name: all that it has in the graph bears it
+        with tf.variable_scope(name):  # the thread's name goes before the names of all that it has in the graph
             self._build_model()
         with tf.name_scope(name + "/"):  # without "/" this would be a second scope of another name
             self._build_graph()
@@ -135,10 +135,10 @@ class LocalBrain:
     def _build_model(self):
         self.weights, self.forward = self.server._build_model()
 
-    def _build_loss(self, p, v, a, R):
-        """Mean over the batch of -log π(a|s)·A + 0.5·A² + 0.01·Σ π·log π with the advantage A = R - V(s) (§2.2).
-        p: π (batch, 2); v: V(s) (batch,); a: one-hot actions (batch, 2); R: what V(s) should become (batch,)."""
-        advantage = R - v  # (batch,)
+    def _build_loss(self, p, v, a, target):
+        """Mean over the batch of -log π(a|s)·A + 0.5·A² + 0.01·Σ π·log π with the advantage A = target - V(s) (§2.2).
+        p: π (batch, 2); v: V(s) (batch,); a: one-hot actions (batch, 2); target: what V(s) should become (batch,)."""
+        advantage = target - v  # (batch,)
         log_pi = tf.log(tf.reduce_sum(p * a, axis=1) + 1e-10)  # (batch,)
         # To the actor A is a mere number. Without stop_gradient it would bend V, too, to make its own loss smaller.
         actor = -log_pi * tf.stop_gradient(advantage)
@@ -154,9 +154,9 @@ class LocalBrain:
         R, mask = (tf.placeholder(tf.float32, (None,), name) for name in ("R", "mask"))
         p, v = self.forward(s)
         with tf.name_scope("loss"):
-            target = R + GAMMA_N * tf.stop_gradient(self.forward(s_)[1]) * mask  # R + γ⁵·V(s'), V(s') not trained
+            target = R + GAMMA_N * tf.stop_gradient(self.forward(s_)[1]) * mask  # (batch,), fixed as DQN's target is
             loss = self._build_loss(p, v, a, target)
-        gradients = tf.gradients(loss, self.weights, name="gradient")  # at the local weights; they move the server's:
+        gradients = tf.gradients(loss, self.weights, name="gradient")  # by the local weights, applied to the server's
         update = self.server.optimizer.apply_gradients(zip(gradients, self.server.weights), name="update")
         with tf.name_scope("pull"):
             pull = [mine.assign(theirs) for mine, theirs in weights]
@@ -167,11 +167,11 @@ class LocalBrain:
         self._pull, self._push = self.server.graph_call(targets=pull), self.server.graph_call(targets=push)
 
     def pull_parameter_server(self):
-        """Copy the server's weights into this brain."""
+        """Copy the server's weights into this brain: at a trial's start, after each update, before an exam."""
         self._pull()
 
     def push_parameter_server(self):
-        """Copy this brain's weights into the server."""
+        """Copy this brain's weights into the server: only the test thread does, after a passed exam."""
         self._push()
 
     def update_parameter_server(self):
@@ -206,7 +206,7 @@ class Agent:
 
     def advantage_push_local_brain(self, s, a, r, s_):
         """Take in a step: state (4,), action, reward, next state (4,) or None if the trial has ended. Queue the samples
-        whose n-step return (§2.1) is now complete."""
+        whose n-step return (§2.1) is now complete. (The tutorial's name: the advantage itself is in `_build_loss`.)"""
         one_hot = np.zeros(NUM_ACTIONS, np.float32)
         one_hot[a] = 1.0
         # R follows the window of n steps: a new reward comes in with the highest power of γ ...
@@ -216,7 +216,7 @@ class Agent:
         while len(self.memory) == N_STEP_RETURN or (s_ is None and self.memory):
             oldest_s, oldest_a, oldest_r = self.memory.pop(0)
             self.brain.train_push(oldest_s, oldest_a, self.R, s_)
-            self.R = (self.R - oldest_r) / GAMMA if self.memory else 0.0  # 0: a trial inherits no rounding errors
+            self.R = (self.R - oldest_r) / GAMMA if self.memory else 0.0  # 0: no rounding error is handed on
 
 
 class Environment:
@@ -280,12 +280,12 @@ class Worker_thread:
             last_ten = last_ten[1:] + [steps := self.environment.run()]
             mean = sum(last_ten) / 10
             self.server.report(f"{self.name}, trial {trial}: {steps} steps, mean of last ten {mean:.1f}", steps, mean)
-            # The weights kept changing during these trials, and the actions were drawn: a claim, no proof.
+            # The weights kept changing during these trials, and actions were drawn at random: a claim, no proof.
             if mean > LEARNED_MEAN:
                 self.server.report(f"{self.name} claims: mean {mean:.1f} steps over its last 10 trials")
                 self.server.claims.append(self.name)
                 self.server.wait_until(lambda: self.server.learned or self.name not in self.server.claims)
-                last_ten = [0] * 10
+                last_ten = [0] * 10  # failed: ten more trials before the next claim
 
     def _test(self):
         server, brain = self.server, self.environment.agent.brain
@@ -355,10 +355,11 @@ class Run(contextlib.ExitStack):
         self.signum = self.server = None  # signum: the first signal, written by its handler alone
         self.saved_frames, self.best_mean, self.steps, self.films = 0, 0.0, [], []  # steps: of all learners' trials
         self.lock = threading.Lock()  # any thread may report: keeps counts exact and lines whole
-        def note(signum, frame):  # `wait` will stop the threads; while there are none, leave the block of `with Run()`
+        def note(signum, frame):  # stops the threads; while there are none yet, leaves the block of `with Run()`
             self.signum = self.signum or signum
             if self.server is None:
                 raise Stopped
+            self.server.stopped = True
         for signum in signal.SIGINT, signal.SIGTERM:
             self.callback(signal.signal, signum, signal.signal(signum, note))
 
@@ -474,10 +475,9 @@ class Run(contextlib.ExitStack):
             sys.exit(f"no film made in {self.video_dir!r}: {reason}".splitlines()[0])
 
     def wait(self, threads):
-        """Wait for the threads to end, on a signal stop them first (one that hangs is left behind after 5 s); save."""
+        """Wait for the threads to end (one that is told to stop and hangs is left behind after 5 s), then save."""
         patience = 5.0
         while patience > 0 and any(thread.is_alive() for thread in threads):
-            self.server.stopped = self.server.stopped or self.signum is not None
             time.sleep(0.02)
             patience -= 0.02 * self.server.stopped
         self.save()
