@@ -1,7 +1,7 @@
 """Break the script line by line and see that a test turns red: python tests/sabotage.py [WORD]
 
-Every fault is put into a copy of the script, and the test that is to catch it is run on the copy. A fault that survives,
-or no longer fits the script, is reported, and the exit status is 1. WORD runs only the faults that contain it.
+Every fault is put into a copy of the script, and the test that is to catch it is run on the copy. A fault that
+survives, or no longer fits the script, is reported, and the exit status is 1. WORD: only the faults that contain it.
 """
 import shutil
 import subprocess
