@@ -216,6 +216,7 @@ def test_a_signal_ends_it_orderly_and_saves(tmp_path, signum, status):
     out, err = process.communicate(timeout=60)
     err = without_gym_notice(err) or err.splitlines(keepends=True)[-1]
     assert (process.returncode, err) == (status, f"Stopped by {signum.name}\n")
+    assert "Learned" not in out and "Test" not in out  # it did not go on to its own end first
     frames, = (int(path.stem.split("-")[1]) for path in (tmp_path / "saved").glob("*.index"))
     status, out, err = run("--play", "--render", "none", "--checkpoint", "saved", cwd=tmp_path)
     assert (status, err) == (0, "") and frames > 0
