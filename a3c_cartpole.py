@@ -1,5 +1,5 @@
-"""Asynchronous Advantage Actor-Critic (A3C) on CartPole, in one file. Start: `python a3c_cartpole.py` learns,
-then films the learned policy and, where there is a screen, shows it. `--help` lists the options.
+"""Asynchronous Advantage Actor-Critic (A3C) on CartPole, in one file.
+`python a3c_cartpole.py` learns, then films the learned policy and, where there is a screen, shows it (options: --help).
 
 Read it beside sugulu's tutorial, whose sections (§) it names: https://qiita.com/sugulu/items/acbc909dd9b74b043e45
 Several threads play at once, each with a network of its own: its actor π(a|s) chooses actions, its critic V(s) predicts
