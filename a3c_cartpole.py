@@ -391,7 +391,7 @@ class Run(contextlib.ExitStack):
         """Whether a thread may open a window here. On macOS ("cocoa") only the main thread may."""
         import pygame
         os.environ.pop("SDL_VIDEODRIVER", None)
-        # OpenGL drivers may clash with TensorFlow's copy of LLVM, and SDL would swallow a Ctrl-C.
+        # A window drawn by OpenGL (Mesa's) crashed next to TensorFlow, and SDL would swallow a Ctrl-C.
         os.environ.update(SDL_FRAMEBUFFER_ACCELERATION="0", SDL_NO_SIGNAL_HANDLERS="1")
         os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())  # libwayland complains on stderr without it
         with contextlib.suppress(pygame.error):
