@@ -39,8 +39,7 @@ NUM_STATES = _env.observation_space.shape[0]  # 4: cart position x and velocity 
 NUM_ACTIONS = int(_env.action_space.n)  # 2: push the cart to the left, to the right
 NONE_STATE = np.zeros(NUM_STATES, np.float32)  # stands for s' when the trial ended before it
 LEARNED_MEAN = 199  # ten trials must average more steps; a trial ends at 200
-HIDDEN_UNITS = 16
-MIN_BATCH = 5  # with fewer queued samples there is no update yet
+HIDDEN_UNITS, MIN_BATCH = 16, 5  # with fewer queued samples than MIN_BATCH there is no update yet
 LOSS_V, LOSS_ENTROPY = 0.5, 0.01  # weights of the critic's loss and of the entropy term, beside the actor's loss
 LEARNING_RATE, RMSPROP_DECAY = 5e-3, 0.99
 GAMMA, N_STEP_RETURN = 0.99, 5
@@ -468,6 +467,7 @@ class Run(contextlib.ExitStack):
                 env = gym.wrappers.RecordVideo(env, hidden, lambda trial: True, video_length=10 ** 9)  # until close()
                 with contextlib.closing(gym.wrappers.HumanRendering(env) if self.window else env) as env:
                     yield env
+                self.server.next_frame(learning=False)  # raises Stopped: a Ctrl-C may have hit the encoder, too
                 paths = (os.path.join(self.video_dir, f"a3c-{number:03}.mp4") for number in itertools.count(1))
                 self.films.append(next(path for path in paths if not os.path.exists(path)))
                 os.rename(os.path.join(hidden, "rl-video-episode-0.mp4"), self.films[-1])
