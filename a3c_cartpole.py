@@ -44,8 +44,7 @@ LOSS_V, LOSS_ENTROPY = 0.5, 0.01  # weights of the critic's loss and of the entr
 LEARNING_RATE, RMSPROP_DECAY = 5e-3, 0.99
 GAMMA, N_STEP_RETURN = 0.99, 5
 GAMMA_N = GAMMA ** N_STEP_RETURN
-N_WORKERS = 8  # learning threads
-Tmax = 10  # frames between two updates of a thread, at most
+N_WORKERS, Tmax = 8, 10  # learning threads; frames between two updates of a thread, at most
 EPS_START, EPS_END = 0.5, 0.0  # ε, the chance of a random action at first and at last: exploration beside that of π
 EPS_STEPS = 200 * N_WORKERS  # frames of all threads together in which ε falls, whatever --workers is
 
@@ -56,12 +55,11 @@ class Stopped(Exception):
 
 class ParameterServer:
     """The shared network and its optimizer (§3.5), and whatever else the threads share.
-
     Nothing locks weights or RMSProp averages: threads read and write them at any time, and may meet each other's
     half-done work. That is the asynchrony of A3C ("Hogwild", arXiv:1106.5730): where steps are small, losing a little
     work now and then costs less than waiting. Counters change under `lock`: `+= 1` from several threads loses counts.
     Claims and flags need no lock: each change is a single step under Python's GIL, whole for all who look."""
-    def __init__(self, learners, max_frames=1_000_000, report=lambda line, steps=None, mean=0.0: None):
+    def __init__(self, learners, max_frames=1_000_000, report=lambda line, steps=None, mean=0.0: None, observe=None):
         # Matrices this small are done at once in the calling thread: handing them to others would take longer.
         config = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, device_count={"GPU": 0})
         config.experimental.executor_type = "SINGLE_THREADED_EXECUTOR"
@@ -71,11 +69,11 @@ class ParameterServer:
             self.weights, _ = self._build_model()
             self.optimizer = tf.train.RMSPropOptimizer(LEARNING_RATE, RMSPROP_DECAY)
         self.lock, self.frames, self.max_frames = threading.Lock(), 0, max_frames  # frames: steps of all learners
-        self.learners = learners  # learning threads that have not ended
-        self.claims = []  # names of the learners that wait for their exam
+        self.learners, self.claims = learners, []  # how many learning threads live; names of those waiting for an exam
         self.learned = self.stopped = False  # learned: set by the test thread; stopped: by whoever has to end them all
         self.failure = None  # the exception of a thread that failed
         self.report = report  # prints a line; with that of a learner's trial it gets steps and mean of the last ten
+        self.observe = observe  # if not None, gets of each update the loss by its three terms and the gradient's norm
 
     def _build_model(self):
         """Make the variables of one network (§2.2). Returns the list of its weights and its forward pass, a function
@@ -100,7 +98,8 @@ class ParameterServer:
             from tensorflow.core.protobuf.config_pb2 import CallableOptions
             return self.session._make_callable_from_options(CallableOptions(feed=feed, fetch=fetch, target=target))
         except (ImportError, AttributeError):
-            return self.session.make_callable([*fetches, *targets], feed_list=list(feeds))
+            call = self.session.make_callable([*fetches, *targets], feed_list=list(feeds))
+            return lambda *arrays: call(*arrays)[:len(fetches)]
 
     def epsilon(self):
         """ε, the chance of a random action: falls linearly over the first EPS_STEPS frames of all threads."""
@@ -109,15 +108,13 @@ class ParameterServer:
     def next_frame(self, learning):
         """Called before each step of a thread; counts those of learners. Raises Stopped if the thread has to end."""
         with self.lock:
-            if self.stopped or learning and (self.learned or self.frames >= self.max_frames):
-                raise Stopped
+            if self.stopped or learning and (self.learned or self.frames >= self.max_frames): raise Stopped
             self.frames += learning
 
     def wait_until(self, condition):
         """Wait until condition() holds. Raises Stopped if the threads have to end."""
         while not condition():
-            if self.stopped:
-                raise Stopped
+            if self.stopped: raise Stopped
             time.sleep(0.01)
 
 
@@ -126,17 +123,15 @@ class LocalBrain:
     def __init__(self, name, parameter_server):
         self.server = parameter_server
         self.train_queue = []  # samples (s, a, R, s', mask) for the next update
-        with tf.variable_scope(name):  # the thread's name goes before the names of all that it has in the graph
-            self._build_model()
-        with tf.name_scope(name + "/"):  # without "/" this would be a second scope of another name
-            self._build_graph()
+        with tf.variable_scope(name): self._build_model()  # the thread's name goes before the names of its variables
+        with tf.name_scope(name + "/"): self._build_graph()  # ... and of the rest; without "/" it is another scope
 
     def _build_model(self):
         self.weights, self.forward = self.server._build_model()
 
     def _build_loss(self, p, v, a, target):
-        """Mean over the batch of -log π(a|s)·A + 0.5·A² + 0.01·Σ π·log π with the advantage A = target - V(s) (§2.2).
-        p: π (batch, 2); v: V(s) (batch,); a: one-hot actions (batch, 2); target: what V(s) should become (batch,)."""
+        """The three terms of the loss -log π(a|s)·A + 0.5·A² + 0.01·Σ π·log π, with the advantage A = target - V(s)
+        (§2.2), each (batch,). p: π (batch, 2); v: V(s) (batch,); a: one-hot (batch, 2); target: for V(s) (batch,)."""
         advantage = target - v  # (batch,)
         log_pi = tf.log(tf.reduce_sum(p * a, axis=1) + 1e-10)  # (batch,)
         # To the actor A is a mere number. Without stop_gradient it would bend V, too, to make its own loss smaller.
@@ -144,7 +139,7 @@ class LocalBrain:
         critic = LOSS_V * tf.square(advantage)
         # Σ π·log π is the negative entropy: making it small keeps the policy from being certain too early.
         entropy = LOSS_ENTROPY * tf.reduce_sum(p * tf.log(p + 1e-10), axis=1)
-        return tf.reduce_mean(actor + critic + entropy)
+        return actor, critic, entropy
 
     def _build_graph(self):
         weights = list(zip(self.weights, self.server.weights))  # pairs: mine, theirs
@@ -154,15 +149,15 @@ class LocalBrain:
         p, v = self.forward(s)
         with tf.name_scope("loss"):
             target = R + GAMMA_N * tf.stop_gradient(self.forward(s_)[1]) * mask  # (batch,), fixed as DQN's target is
-            loss = self._build_loss(p, v, a, target)
+            terms = self._build_loss(p, v, a, target)
+            loss = tf.reduce_mean(tf.add_n(terms))
         gradients = tf.gradients(loss, self.weights, name="gradient")  # by the local weights, applied to the server's
         update = self.server.optimizer.apply_gradients(zip(gradients, self.server.weights), name="update")
-        with tf.name_scope("pull"):
-            pull = [mine.assign(theirs) for mine, theirs in weights]
-        with tf.name_scope("push"):
-            push = [theirs.assign(mine) for mine, theirs in weights]
+        figures = [*map(tf.reduce_mean, terms), tf.global_norm(gradients)] if self.server.observe else []
+        with tf.name_scope("pull"): pull = [mine.assign(theirs) for mine, theirs in weights]
+        with tf.name_scope("push"): push = [theirs.assign(mine) for mine, theirs in weights]
         self._predict = self.server.graph_call([s], [p])
-        self._update = self.server.graph_call([s, a, R, s_, mask], targets=[update])
+        self._update = self.server.graph_call([s, a, R, s_, mask], figures, [update])
         self._pull, self._push = self.server.graph_call(targets=pull), self.server.graph_call(targets=push)
 
     def pull_parameter_server(self):
@@ -177,7 +172,8 @@ class LocalBrain:
         """Use up the queue for one gradient, by which the server's RMSProp moves the server's weights."""
         if len(self.train_queue) >= MIN_BATCH:
             samples, self.train_queue = self.train_queue, []
-            self._update(*(np.array(column, np.float32) for column in zip(*samples)))
+            figures = self._update(*(np.array(column, np.float32) for column in zip(*samples)))
+            if self.server.observe: self.server.observe(figures)
 
     def predict_p(self, s):
         """The probabilities of the actions, π (batch, 2), in the states s (batch, 4)."""
@@ -230,12 +226,10 @@ class Environment:
         return 0.0 if not done else -1.0 if step < 199 else 1.0
 
     def run(self, env=None):
-        """Play one trial: a learner learns from it, the test thread acts greedily and changes nothing. `env` replaces
-        the thread's own, say to film it. Returns the number of steps. Raises Stopped if the thread has to end."""
-        env = env or self.env
-        brain = self.agent.brain
-        if self.learning:
-            brain.pull_parameter_server()
+        """Play one trial, in `env` or the thread's own: a learner learns from it, the test thread acts greedily and
+        changes nothing. Returns the number of steps. Raises Stopped if the thread has to end."""
+        env, brain = env or self.env, self.agent.brain
+        if self.learning: brain.pull_parameter_server()
         s, _ = env.reset(seed=self.rng.randrange(2 ** 31))
         step, done = 0, False
         while not done:
@@ -270,8 +264,7 @@ class Worker_thread:
             self.server.failure, self.server.stopped = error, True
             raise
         finally:
-            with self.server.lock:
-                self.server.learners -= self.learning
+            with self.server.lock: self.server.learners -= self.learning
 
     def _learn(self):
         last_ten = [0] * 10  # steps of the last ten trials
@@ -291,11 +284,10 @@ class Worker_thread:
         brain.pull_parameter_server()
         while not server.learned:
             server.wait_until(lambda: server.claims or not server.learners)
-            if not server.claims:
-                return  # the frames are used up
+            if not server.claims: return  # the frames are used up
             brain.pull_parameter_server()  # weights that stay as they are for the whole exam
             mean = sum(self.environment.run() for _ in range(10)) / 10
-            server.report(f"{self.name} examines: mean {mean:.1f} steps over 10 trials")
+            server.report(f"{self.name} examines: mean {mean:.1f} steps over 10 trials", mean=mean)
             server.learned = mean > LEARNED_MEAN
             server.claims.pop(0)  # the verdict is there: the claimant goes on, or ends
             if server.learned:
@@ -316,7 +308,7 @@ def main(argv=None):
         # M0. What all threads share: the graph, and the server with its session
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
             tf.set_random_seed(run.seed)
-            server = ParameterServer(run.workers, run.max_frames, run.report)
+            server = ParameterServer(run.workers, run.max_frames, run.report, run.logdir and run.updates.append)
             # M1. All threads, each with its part of the graph
             workers = [Worker_thread(f"local_thread{i + 1}", "learning", server, run.seed) for i in range(run.workers)]
             workers.append(Worker_thread("test_thread", "test", server, run.seed, run.test_trials, run.show))
@@ -325,8 +317,7 @@ def main(argv=None):
             graph.finalize()  # from here on no thread can change it
         # M2. Start them. A bound method as target; `lambda: worker.run()` would ask who `worker` is only later.
         threads = [threading.Thread(target=worker.run, name=worker.name, daemon=True) for worker in workers]
-        for thread in threads:
-            thread.start()
+        for thread in threads: thread.start()
         run.wait(threads)  # M3. Wait until all have ended
     return run.finish()
 
@@ -345,19 +336,20 @@ class Run(contextlib.ExitStack):
         add("--render", choices=("auto", "human", "video", "none"), default="auto",
             help="film test trials (video), in a window too (human); auto: human where there is a screen, else video")
         add("--test-trials", **count, default=3, help="trials to play after learning (default %(default)s)")
-        add("--video-dir", metavar="DIR", help="where the films go (default movie/A3C)")
+        add("--video-dir", metavar="DIR", default="movie/A3C", help="where the films go (default %(default)s)")
         add("--checkpoint", metavar="DIR", help="go on from the latest checkpoint in DIR, if any; save there at last")
         add("--play", action="store_true", help="do not learn, play what --checkpoint holds")
+        add("--logdir", metavar="DIR", help="write graph and curves there for TensorBoard; take a new DIR for each run")
         add("--verbose", action="store_true", help="print every trial")
         parser.parse_args(argv, namespace=self)
         self.check()
         self.signum = self.server = None  # signum: the first signal, written by its handler alone
         self.saved_frames, self.best_mean, self.steps, self.films = 0, 0.0, [], []  # steps: of all learners' trials
+        self.updates = []  # with --logdir, of each update the loss terms and the gradient norm: append is one step
         self.lock = threading.Lock()  # any thread may report: keeps counts exact and lines whole
         def note(signum, frame):  # stops the threads; while there are none yet, leaves the block of `with Run()`
             self.signum = self.signum or signum
-            if self.server is None:
-                raise Stopped
+            if self.server is None: raise Stopped
             self.server.stopped = True
         for signum in signal.SIGINT, signal.SIGTERM:
             self.callback(signal.signal, signum, signal.signal(signum, note))
@@ -367,9 +359,8 @@ class Run(contextlib.ExitStack):
         for flag, low in ("seed", 0), ("workers", 1), ("max_frames", 1), ("test_trials", 1):
             if not low <= vars(self)[flag] < 2 ** 32:
                 self.error(f"argument --{flag.replace('_', '-')}: give a whole number from {low} to {2 ** 32 - 1}")
-        if self.video_dir is None and self.render != "none":
-            self.video_dir = os.path.join("movie", "A3C")
-        for flag, folder in ("--video-dir", self.video_dir), ("--checkpoint", None if self.play else self.checkpoint):
+        for flag, folder in (("--video-dir", None if self.render == "none" else self.video_dir),
+                             ("--checkpoint", None if self.play else self.checkpoint), ("--logdir", self.logdir)):
             path = pathlib.Path(folder or os.devnull).absolute()
             try:  # to make a file in it, or where it would be made
                 if folder is not None:
@@ -380,8 +371,7 @@ class Run(contextlib.ExitStack):
             if missing := " ".join(name for name in ("pygame", "moviepy") if not importlib.util.find_spec(name)):
                 self.error(f"argument --render: needs a package, pip install {missing}; or take --render none")
             self.window = self.render != "video" and self.can_open_window()
-            if self.render == "human" and not self.window:
-                self.error("argument --render: no screen on which a thread may open a window, take video")
+            if self.render == "human" and not self.window: self.error("argument --render: no screen here, take video")
             os.environ.update({} if self.window else {"SDL_VIDEODRIVER": "dummy"})  # dummy: pygame draws in memory only
         self.show = contextlib.nullcontext if self.render == "none" else self.film
         self.workers *= not self.play
@@ -404,31 +394,36 @@ class Run(contextlib.ExitStack):
         variables = tf.global_variables("parameter_server/")
         self.saver = tf.train.Saver(variables, save_relative_paths=True)
         try:
-            latest = self.checkpoint and tf.train.latest_checkpoint(self.checkpoint)
-            if latest:
+            if self.play or self.checkpoint and os.path.exists(os.path.join(self.checkpoint, "checkpoint")):
+                latest = self.checkpoint and tf.train.latest_checkpoint(self.checkpoint) or os.devnull  # holds nothing
                 shapes = tf.train.load_checkpoint(latest).get_variable_to_shape_map()
-                if any(shapes.get(variable.op.name) != variable.shape for variable in variables):
-                    raise ValueError("weights of other shapes")
+                if any(shapes.get(variable.op.name) != variable.shape for variable in variables): raise ValueError
                 self.saver.restore(server.session, latest)
                 server.frames = self.saved_frames = int(latest.rpartition("-")[2])
                 server.max_frames, server.learned = server.max_frames + server.frames, self.play
-            elif self.play or self.checkpoint and os.path.exists(os.path.join(self.checkpoint, "checkpoint")):
-                raise ValueError("nothing found")
-        except (tf.errors.OpError, ValueError) as reason:
-            self.error(f"argument --checkpoint: name a directory that holds a whole checkpoint of this network, not "
-                       f"{self.checkpoint!r} ({reason!s:.99})".splitlines()[0])
+        except (tf.errors.OpError, ValueError):
+            self.error(f"argument --checkpoint: no whole checkpoint of this network in {self.checkpoint!r}, name one")
         self.server, self.start_time = server, time.perf_counter()
+        if self.logdir:
+            self.enter_context(self.writing("curves", self.logdir))  # until the writer is closed
+            self.writer = self.enter_context(tf.summary.FileWriter(self.logdir, server.session.graph))
+
+    @contextlib.contextmanager
+    def writing(self, what, folder, errors=(OSError, tf.errors.OpError, ValueError)):
+        """Make the folder if need be. Give up with one line if it, or something in it, cannot be written."""
+        try:
+            os.makedirs(folder, exist_ok=True)
+            yield
+        except errors as reason:
+            sys.exit(f"{what} cannot be written in {folder!r}: {reason}".splitlines()[0])
 
     def save(self):
         """Save the server's weights and RMSProp averages, unless that is done already."""
         folder, frames = self.checkpoint, self.server.frames
         if folder and frames != self.saved_frames:
-            try:
-                os.makedirs(folder, exist_ok=True)
+            with self.writing("the checkpoint", folder):
                 self.saver.save(self.server.session, os.path.join(folder, "model"), frames, write_meta_graph=False)
                 self.saved_frames = frames
-            except (tf.errors.OpError, OSError, ValueError) as reason:
-                sys.exit(f"no checkpoint saved in {folder!r}: {reason}".splitlines()[0])
 
     def report(self, line, steps=None, mean=0.0):
         """Print what a thread says. Learners' trials, which come with `steps`, make a line of their own every 50."""
@@ -438,8 +433,15 @@ class Run(contextlib.ExitStack):
                 line += (f" after {frames} frames, {len(self.steps)} trials, {seconds:.1f} s "
                          f"({(frames - self.saved_frames) / seconds:.0f} frames/s)")
                 self.save()
-            if steps is None or self.verbose:
-                self.print(line)
+            if steps is None or self.verbose: self.print(line)
+            if self.logdir and mean:
+                name = threading.current_thread().name
+                points = {f"steps/{name}": steps, f"mean_of_last_ten/{name}": mean} if steps else {"exam": mean}
+                points |= zip(("loss/actor", "loss/critic", "loss/entropy", "gradient"), np.mean(self.updates[-99:], 0))
+                points |= {"epsilon": self.server.epsilon(), "updates_per_second": len(self.updates) / seconds}
+                values = [tf.Summary.Value(tag=tag, simple_value=value) for tag, value in points.items()]
+                with self.writing("curves", self.logdir):
+                    self.writer.add_summary(tf.Summary(value=values), frames)
             if steps is not None:
                 self.steps.append(steps)
                 self.best_mean = max(self.best_mean, mean)
@@ -458,21 +460,18 @@ class Run(contextlib.ExitStack):
     @contextlib.contextmanager
     def film(self):
         """Give an environment that films its one trial, and shows it in a window, as far as that is wanted."""
-        try:
-            os.makedirs(self.video_dir, exist_ok=True)
-            # Only a film that is whole leaves the hidden folder. Nobody hears what MoviePy prints under classic Gym.
-            with tempfile.TemporaryDirectory(prefix=".film-", dir=self.video_dir) as hidden, \
-                    contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-                env = gym.make(ENV, render_mode="rgb_array_list", disable_env_checker=True)
-                env = gym.wrappers.RecordVideo(env, hidden, lambda trial: True, video_length=10 ** 9)  # until close()
-                with contextlib.closing(gym.wrappers.HumanRendering(env) if self.window else env) as env:
-                    yield env
-                self.server.next_frame(learning=False)  # raises Stopped: a Ctrl-C may have hit the encoder, too
-                paths = (os.path.join(self.video_dir, f"a3c-{number:03}.mp4") for number in itertools.count(1))
-                self.films.append(next(path for path in paths if not os.path.exists(path)))
-                os.rename(os.path.join(hidden, "rl-video-episode-0.mp4"), self.films[-1])
-        except OSError as reason:
-            sys.exit(f"no film made in {self.video_dir!r}: {reason}".splitlines()[0])
+        # Only a film that is whole leaves the hidden folder. Nobody hears what MoviePy prints under classic Gym.
+        with self.writing("the film", self.video_dir, OSError), contextlib.redirect_stdout(io.StringIO()), \
+                contextlib.redirect_stderr(io.StringIO()), \
+                tempfile.TemporaryDirectory(prefix=".film-", dir=self.video_dir) as hidden:
+            env = gym.make(ENV, render_mode="rgb_array_list", disable_env_checker=True)
+            env = gym.wrappers.RecordVideo(env, hidden, lambda trial: True, video_length=10 ** 9)  # until close()
+            with contextlib.closing(gym.wrappers.HumanRendering(env) if self.window else env) as env:
+                yield env
+            self.server.next_frame(learning=False)  # raises Stopped: a Ctrl-C may have hit the encoder, too
+            paths = (os.path.join(self.video_dir, f"a3c-{number:03}.mp4") for number in itertools.count(1))
+            self.films.append(next(path for path in paths if not os.path.exists(path)))
+            os.rename(os.path.join(hidden, "rl-video-episode-0.mp4"), self.films[-1])
 
     def wait(self, threads):
         """Wait for the threads to end (one that is told to stop and hangs is left behind after 5 s), then save."""
@@ -487,12 +486,10 @@ class Run(contextlib.ExitStack):
         if self.signum:
             print("Stopped by", signal.Signals(self.signum).name, file=sys.stderr)
             return 128 + self.signum
-        if isinstance(self.server.failure, SystemExit):
-            raise self.server.failure
+        if isinstance(self.server.failure, SystemExit): raise self.server.failure
         if not self.server.failure and not self.server.learned:
             self.print(f"Not learned after {self.server.frames} frames: best mean of ten trials {self.best_mean:.1f}")
-        for film in self.films:
-            self.print(f"Video: {film}")
+        for film in self.films: self.print(f"Video: {film}")
         return int(self.server.failure is not None or not self.server.learned)
 
 

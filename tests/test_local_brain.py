@@ -13,11 +13,15 @@ def forward(weights, s):
     return e / e.sum(axis=1, keepdims=True), (h @ critic_w + critic_b)[:, 0]
 
 
-def loss(weights, s, a, target, advantage):
-    """The loss with `advantage` held constant in the actor's term."""
+def terms(weights, s, a, target, advantage):
+    """The terms of the loss, with `advantage` held constant in the actor's: (actor, critic, entropy), each (batch,)."""
     p, v = forward(weights, s)
     actor = -np.log((p * a).sum(axis=1) + 1e-10) * advantage
-    return np.mean(actor + 0.5 * (target - v) ** 2 + 0.01 * (p * np.log(p + 1e-10)).sum(axis=1))
+    return actor, 0.5 * (target - v) ** 2, 0.01 * (p * np.log(p + 1e-10)).sum(axis=1)
+
+
+def loss(weights, s, a, target, advantage):
+    return np.mean(sum(terms(weights, s, a, target, advantage)))
 
 
 def gradient(weights, s, a, R, s_, mask):
@@ -79,7 +83,7 @@ def test_forward_pass_and_loss_equal_numpy(build, rng):
             np.testing.assert_allclose(got_p, want_p, rtol=1e-5)
             np.testing.assert_allclose(got_v, want_v, rtol=1e-4, atol=1e-6)
             got = session.run(value, {p: got_p, v: got_v, a: one_hot, R: target})
-            assert got == pytest.approx(loss(weights, s, one_hot, target, target - got_v), rel=1e-5)
+            np.testing.assert_allclose(got, terms(weights, s, one_hot, target, target - got_v), rtol=1e-4, atol=1e-6)
             brain.pull_parameter_server()
             np.testing.assert_allclose(brain.predict_p(s), forward(session.run(server.weights), s)[0], rtol=1e-5)
 
