@@ -1,0 +1,242 @@
+"""Measure speed and learning: python tests/benchmark.py [--seeds N] [--learning] [--json FILE]
+
+Speeds are taken in turn, several rounds in one run, and shown as median (lowest to highest): on a shared machine only
+such ratios mean anything. Learning is what N runs of the real script say, one seed after the other. To see what a
+change in the script does to learning, make it, and run: python tests/benchmark.py --learning --seeds 20
+"""
+import argparse
+import contextlib
+import json
+import math
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ROUNDS, LEARNERS, FRAMES = 7, (1, 2, 4, 8, 16), 8000
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def spread(numbers, form="{:,.0f}"):
+    return f"{form} ({form} to {form})".format(statistics.median(numbers), min(numbers), max(numbers))
+
+
+def table(head, rows):
+    print("\n| " + " | ".join(head) + " |\n|" + "---|" * len(head))
+    for row in rows:
+        print("| " + " | ".join(map(str, row)) + " |", flush=True)
+
+
+def build(a3c, n, server_class):
+    """n learners that never claim, in a graph of their own, and the seconds that building took."""
+    tf, start = a3c.tf, time.perf_counter()
+    with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
+        server = server_class(n)
+        workers = [a3c.Worker_thread(f"local_thread{i + 1}", "learning", server, 0) for i in range(n)]
+        server.session.run(tf.global_variables_initializer())
+        graph.finalize()
+    return server, workers, time.perf_counter() - start
+
+
+def frames_per_second(server, workers, frames):
+    server.frames, server.max_frames, server.learners = 0, frames, len(workers)
+    threads = [threading.Thread(target=worker.run, name=worker.name) for worker in workers]
+    start = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert server.failure is None and server.frames == frames
+    return frames / (time.perf_counter() - start)
+
+
+def environment_steps_per_second(a3c, steps=20_000):
+    """The ceiling of one Python process that does nothing but play."""
+    env = a3c.gym.make(a3c.ENV, disable_env_checker=True)
+    env.reset(seed=0)
+    start = time.perf_counter()
+    for i in range(steps):
+        _, _, terminated, truncated, _ = env.step(i % 2)
+        if terminated or truncated:
+            env.reset()
+    return steps / (time.perf_counter() - start)
+
+
+def microseconds(function, calls):
+    start = time.perf_counter()
+    for _ in range(calls):
+        function()
+    return (time.perf_counter() - start) / calls * 1e6
+
+
+@contextlib.contextmanager
+def one_core():
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})  # threads that are started now inherit it
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+def speed(results):
+    sys.path.insert(0, str(ROOT))
+    say("Importing TensorFlow")
+    import a3c_cartpole as a3c
+    import numpy as np
+    a3c.LEARNED_MEAN = float("inf")
+
+    class PlainServer(a3c.ParameterServer):
+        def graph_call(self, feeds=(), fetches=(), targets=()):
+            return lambda *arrays: self.session.run([*fetches, *targets], dict(zip(feeds, arrays)))
+
+    cases, built_in = {}, {}
+    for n in LEARNERS:
+        say(f"Building {n} learners")
+        builds = [build(a3c, n, a3c.ParameterServer) for _ in range(3)]
+        built_in[n] = [seconds for *_, seconds in builds]
+        cases[f"{n} learner{'s' * (n > 1)}"] = (*builds[-1][:2], FRAMES, contextlib.nullcontext)
+    if hasattr(os, "sched_setaffinity"):
+        cases["8 learners, kept on one core"] = (*cases["8 learners"][:3], one_core)
+    cases["8 learners, plain `Session.run`"] = (*build(a3c, 8, PlainServer)[:2], FRAMES // 4, contextlib.nullcontext)
+
+    ceiling, rates, shares = [], {case: [] for case in cases}, {case: [] for case in cases}
+    for round_ in range(ROUNDS):
+        say(f"Round {round_ + 1} of {ROUNDS}")
+        for case, (server, workers, frames, where) in cases.items():
+            ceiling.append(environment_steps_per_second(a3c))
+            with where():
+                rates[case].append(frames_per_second(server, workers, frames))
+            shares[case].append(rates[case][-1] / ceiling[-1])
+    gain = [fast / plain for fast, plain in zip(rates["8 learners"], rates["8 learners, plain `Session.run`"])]
+
+    brain = cases["1 learner"][1][0].environment.agent.brain
+    batch = [np.zeros((10, 4), np.float32), np.eye(2, dtype=np.float32)[[0, 1] * 5], *np.zeros((1, 10), np.float32),
+             np.zeros((10, 4), np.float32), np.ones(10, np.float32)]
+    state = np.zeros((1, 4), np.float32)
+    costs = {"forward pass for one state": [], "update with ten samples": [], "pull": []}
+    for _ in range(ROUNDS):
+        for cost, function in zip(costs.values(), (lambda: brain.predict_p(state), lambda: brain._update(*batch),
+                                                   brain.pull_parameter_server)):
+            cost.append(microseconds(function, 1000))
+
+    results["speed"] = {"environment_steps_per_second": ceiling, "frames_per_second": rates, "share_of_ceiling": shares,
+                        "gain_over_plain_session_run": gain, "microseconds": costs, "building_seconds": built_in}
+    table(["speed", "frames/s", "share of the environment's own speed"],
+          [["environment alone", spread(ceiling), 1]] +
+          [[case, spread(rates[case]), spread(shares[case], "{:.3f}")] for case in cases])
+    table(["graph calls", "µs"], [[name, spread(cost, "{:.1f}")] for name, cost in costs.items()])
+    table(["learners", "seconds to build the graph"], [[n, spread(s, "{:.2f}")] for n, s in built_in.items()])
+    return [("8 learners reach this share of the environment's own speed", statistics.median(shares["8 learners"]),
+             ">=", 0.18),
+            ("8 learners against plain `Session.run`", statistics.median(gain), ">=", 5)]
+
+
+def seconds_of(code):
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
+    return time.perf_counter() - start
+
+
+def learn(seed):
+    """What one run of the real script says, with the seconds from its start to the learned policy, and its memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        process = subprocess.Popen([sys.executable, ROOT / "a3c_cartpole.py", "--render", "none", "--seed", str(seed),
+                                    "--test-trials", "100"], cwd=folder, text=True, stdout=subprocess.PIPE)
+        result = {"seed": seed, "learned": False, "claims": 0, "exams": 0}
+        for line in process.stdout:
+            result["claims"] += " claims: " in line
+            result["exams"] += " examines: " in line
+            if match := re.match(r"Learned after (\d+) frames, (\d+) trials, ([\d.]+) s", line):
+                result |= {"learned": True, "frames": int(match[1]), "trials": int(match[2]),
+                           "training": float(match[3]), "start_to_learned": time.perf_counter() - start}
+            elif match := re.match(r"Test: mean ([\d.]+) steps", line):
+                result["policy"] = float(match[1])
+        if hasattr(os, "wait4"):
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            result["peak_mb"] = usage.ru_maxrss / (2 ** 20 if sys.platform == "darwin" else 2 ** 10)
+        result["status"] = process.wait()
+    return result
+
+
+def learning(seeds, results):
+    bare, script = [], []
+    for _ in range(3):
+        say("Measuring imports")
+        bare.append(seconds_of("import tensorflow"))
+        script.append(seconds_of("import a3c_cartpole"))
+    runs = []
+    for seed in range(seeds):
+        runs.append(learn(seed))
+        say(f"Seed {seed}: {runs[-1]}")
+    results["learning"] = {"import_tensorflow": bare, "import_script": script, "runs": runs}
+    learned = [run for run in runs if run["learned"]]
+    failed = [run["exams"] - run["learned"] for run in runs]
+    policies = [run.get("policy", 0.0) for run in runs]
+    rows = [["seeds that learned", f"{len(learned)} of {seeds}", "", ""],
+            ["exams failed", f"{sum(failed)}, in {sum(f > 0 for f in failed)} runs", "", ""],
+            ["mean steps of the policy in 100 fresh trials", statistics.median(policies), "", min(policies)]]
+    targets = [("share of seeds that learned", len(learned) / seeds, ">=", 1),
+               ("worst policy: mean steps in 100 trials", min(policies), ">=", 195)]
+
+    def row(name, values, form="{:,.0f}"):
+        values = sorted(values)
+        ninety = values[math.ceil(0.9 * len(values)) - 1]
+        rows.append([name, *map(form.format, (statistics.median(values), ninety, values[-1]))])
+    if learned:
+        row("frames", [run["frames"] for run in learned])
+        row("trials", [run["trials"] for run in learned])
+        whole, training = ([run[key] for run in learned] for key in ("start_to_learned", "training"))
+        imports = statistics.median(script)
+        row("seconds from the start to the learned policy", whole, "{:.1f}")
+        row("of these: importing", script, "{:.1f}")
+        row("of these: building the graph", [a - b - imports for a, b in zip(whole, training)], "{:.1f}")
+        row("of these: training", training, "{:.1f}")
+        row("for comparison: `import tensorflow`", bare, "{:.1f}")
+        targets.append(("start to learned, against a bare `import tensorflow`",
+                        statistics.median(whole) / statistics.median(bare), "<=", 3))
+        if "peak_mb" in learned[0]:
+            row("peak memory, MB", [run["peak_mb"] for run in learned])
+            targets.append(("peak memory, MB", max(run["peak_mb"] for run in learned), "<=", 650))
+    table(["learning", "median", "90th percentile", "worst"], rows)
+    return targets
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=5, metavar="N", help="runs of the script (default %(default)s)")
+    parser.add_argument("--learning", action="store_true", help="only what the runs of the script say")
+    parser.add_argument("--json", metavar="FILE", help="write all that was measured there, too")
+    args = parser.parse_args()
+    if args.seeds < 1:
+        parser.error("argument --seeds: give a whole number from 1")
+    versions = subprocess.run([sys.executable, "-c", "import sys; sys.path.insert(0, sys.argv[1]); import a3c_cartpole "
+                               "as a; print('TensorFlow', a.tf.__version__ + ',', a.gym.__name__, a.gym.__version__ + "
+                               "', NumPy', a.np.__version__)", str(ROOT)], capture_output=True, text=True, check=True)
+    machine = (f"{time.strftime('%Y-%m-%d')}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
+               f"Python {platform.python_version()}, {versions.stdout.strip()}")
+    results = {"machine": machine, "command": " ".join(["python", "tests/benchmark.py", *sys.argv[1:]])}
+    print(f"{machine}: `{results['command']}`", flush=True)
+    targets = learning(args.seeds, results)  # first: a process started by a large one would count its memory, too
+    targets += [] if args.learning else speed(results)
+    table(["target", "wanted", "measured", ""], [
+        [name, f"{sign} {bar}", f"{value:.3g}", "met" if (value >= bar if sign == ">=" else value <= bar) else "missed"]
+        for name, value, sign, bar in targets])
+    if args.json:
+        Path(args.json).write_text(json.dumps(results, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
