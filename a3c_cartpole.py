@@ -5,7 +5,7 @@ Read it beside sugulu's tutorial, whose sections (§) it names: https://qiita.co
 Several threads play at once, each with a network of its own: its actor π(a|s) chooses actions, its critic V(s) predicts
 the return. An action that brought more than V(s), whose advantage A = return - V(s) is positive, becomes likelier. All
 threads improve one shared network, and copy it time and again (Mnih et al. 2016, arXiv:1602.01783).
-The five classes and `main` are all of A3C; what follows them can be left unread. The way of one frame:
+The tutorial's five classes and `main` are all of A3C; what follows can be left unread. The way of one frame:
 Environment.run -> Agent.act -> env.step -> Agent.advantage_push_local_brain -> LocalBrain.train_push, and every Tmax
 frames and at a trial's end LocalBrain.update_parameter_server -> LocalBrain.pull_parameter_server.
 
@@ -20,8 +20,7 @@ Changes from the tutorial
 """
 import argparse, contextlib, importlib.util, io, itertools, os, pathlib, random, signal, sys, tempfile, threading, time
 
-if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C during the slow imports just ends the process
+if __name__ == "__main__": signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the slow imports just ends it
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", TF_ENABLE_ONEDNN_OPTS="0")  # oneDNN slows down matrices this small
 try:
     import numpy as np
@@ -37,7 +36,7 @@ ENV = "CartPole-v0"
 _env = gym.make(ENV)
 NUM_STATES = _env.observation_space.shape[0]  # 4: cart position x and velocity v, pole angle θ and its velocity ω
 NUM_ACTIONS = int(_env.action_space.n)  # 2: push the cart to the left, to the right
-NONE_STATE = np.zeros(NUM_STATES, np.float32)  # stands for s' when the trial ended before it
+NONE_STATE = np.zeros(NUM_STATES, np.float32)  # stands for s' when the trial has ended by then
 LEARNED_MEAN = 199  # ten trials must average more steps; a trial ends at 200
 HIDDEN_UNITS, MIN_BATCH = 16, 5  # with fewer queued samples than MIN_BATCH there is no update yet
 LOSS_V, LOSS_ENTROPY = 0.5, 0.01  # weights of the critic's loss and of the entropy term, beside the actor's loss
@@ -57,8 +56,8 @@ class ParameterServer:
     """The shared network and its optimizer (§3.5), and whatever else the threads share.
     Nothing locks weights or RMSProp averages: threads read and write them at any time, and may meet each other's
     half-done work. That is the asynchrony of A3C ("Hogwild", arXiv:1106.5730): where steps are small, losing a little
-    work now and then costs less than waiting. Counters change under `lock`: `+= 1` from several threads loses counts.
-    Claims and flags need no lock: each change is a single step under Python's GIL, whole for all who look."""
+    work now and then costs less than waiting. Counters change under `lock`: `+= 1` reads, adds and writes, and would lose
+    what others add in between. Claims and flags need none: each assignment, append or pop is one step under the GIL."""
     def __init__(self, learners, max_frames=1_000_000, report=lambda line, steps=None, mean=0.0: None, observe=None):
         # Matrices this small are done at once in the calling thread: handing them to others would take longer.
         config = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, device_count={"GPU": 0})
@@ -72,8 +71,8 @@ class ParameterServer:
         self.learners, self.claims = learners, []  # how many learning threads live; names of those waiting for an exam
         self.learned = self.stopped = False  # learned: set by the test thread; stopped: by whoever has to end them all
         self.failure = None  # the exception of a thread that failed
-        self.report = report  # prints a line; with that of a learner's trial it gets steps and mean of the last ten
-        self.observe = observe  # if not None, gets of each update the loss by its three terms and the gradient's norm
+        self.report = report  # prints a line; a learner's trial also hands it its steps and the mean of the last ten
+        self.observe = observe  # if given, gets the three terms of the loss and the gradient's norm after each update
 
     def _build_model(self):
         """Make the variables of one network (§2.2). Returns the list of its weights and its forward pass, a function
@@ -145,10 +144,10 @@ class LocalBrain:
         weights = list(zip(self.weights, self.server.weights))  # pairs: mine, theirs
         s, s_ = (tf.placeholder(tf.float32, (None, NUM_STATES), name) for name in ("s", "s_"))
         a = tf.placeholder(tf.float32, (None, NUM_ACTIONS), "a")  # one-hot
-        R, mask = (tf.placeholder(tf.float32, (None,), name) for name in ("R", "mask"))
+        R, mask = (tf.placeholder(tf.float32, (None,), name) for name in ("R", "mask"))  # mask: 0 without s', else 1
         p, v = self.forward(s)
         with tf.name_scope("loss"):
-            target = R + GAMMA_N * tf.stop_gradient(self.forward(s_)[1]) * mask  # (batch,), fixed as DQN's target is
+            target = R + GAMMA_N * tf.stop_gradient(self.forward(s_)[1]) * mask  # (batch,), no gradient to V(s')
             terms = self._build_loss(p, v, a, target)
             loss = tf.reduce_mean(tf.add_n(terms))
         gradients = tf.gradients(loss, self.weights, name="gradient")  # by the local weights, applied to the server's
@@ -267,12 +266,12 @@ class Worker_thread:
             with self.server.lock: self.server.learners -= self.learning
 
     def _learn(self):
-        last_ten = [0] * 10  # steps of the last ten trials
+        last_ten = [0] * 10  # steps of the last ten trials, 0 for those not yet played
         for trial in itertools.count(1):
             last_ten = last_ten[1:] + [steps := self.environment.run()]
             mean = sum(last_ten) / 10
             self.server.report(f"{self.name}, trial {trial}: {steps} steps, mean of last ten {mean:.1f}", steps, mean)
-            # The weights kept changing during these trials, and actions were drawn at random: a claim, no proof.
+            # The weights kept changing during these trials, and actions were drawn from π: a claim, no proof.
             if mean > LEARNED_MEAN:
                 self.server.report(f"{self.name} claims: mean {mean:.1f} steps over its last 10 trials")
                 self.server.claims.append(self.name)
@@ -281,7 +280,7 @@ class Worker_thread:
 
     def _test(self):
         server, brain = self.server, self.environment.agent.brain
-        brain.pull_parameter_server()
+        brain.pull_parameter_server()  # what has been learned already, as in a checkpoint, sits no exam
         while not server.learned:
             server.wait_until(lambda: server.claims or not server.learners)
             if not server.claims: return  # the frames are used up
@@ -292,7 +291,7 @@ class Worker_thread:
             server.claims.pop(0)  # the verdict is there: the claimant goes on, or ends
             if server.learned:
                 server.wait_until(lambda: not server.learners)
-                brain.push_parameter_server()  # nobody is left to write over the weights that passed
+                brain.push_parameter_server()  # saved is what passed: nobody is left to write over it
                 server.report("Learned")
         steps = []
         for trial in range(1, self.test_trials + 1):
@@ -315,7 +314,7 @@ def main(argv=None):
             server.session.run(tf.global_variables_initializer())
             run.begin(server)
             graph.finalize()  # from here on no thread can change it
-        # M2. Start them. A bound method as target; `lambda: worker.run()` would ask who `worker` is only later.
+        # M2. Start them. A bound method as target; `lambda: worker.run()` would run the last worker in each.
         threads = [threading.Thread(target=worker.run, name=worker.name, daemon=True) for worker in workers]
         for thread in threads: thread.start()
         run.wait(threads)  # M3. Wait until all have ended
@@ -351,8 +350,7 @@ class Run(contextlib.ExitStack):
             self.signum = self.signum or signum
             if self.server is None: raise Stopped
             self.server.stopped = True
-        for signum in signal.SIGINT, signal.SIGTERM:
-            self.callback(signal.signal, signum, signal.signal(signum, note))
+        for signum in signal.SIGINT, signal.SIGTERM: self.callback(signal.signal, signum, signal.signal(signum, note))
 
     def check(self):
         """Refuse what can be known to fail before training, and settle the rest."""
@@ -405,8 +403,15 @@ class Run(contextlib.ExitStack):
             self.error(f"argument --checkpoint: no whole checkpoint of this network in {self.checkpoint!r}, name one")
         self.server, self.start_time = server, time.perf_counter()
         if self.logdir:
-            self.enter_context(self.writing("curves", self.logdir))  # until the writer is closed
-            self.writer = self.enter_context(tf.summary.FileWriter(self.logdir, server.session.graph))
+            with self.writing("curves", self.logdir):
+                self.events = tf.io.TFRecordWriter(os.path.join(self.logdir, f"events.out.tfevents.{time.time_ns()}"))
+            self.log(graph_def=server.session.graph.as_graph_def(add_shapes=True).SerializeToString())
+
+    def log(self, **event):
+        """Write something for TensorBoard, at the frame where the learners are."""
+        with self.writing("curves", self.logdir):
+            self.events.write(tf.Event(wall_time=time.time(), step=self.server.frames, **event).SerializeToString())
+            self.events.flush()
 
     @contextlib.contextmanager
     def writing(self, what, folder, errors=(OSError, tf.errors.OpError, ValueError)):
@@ -414,8 +419,7 @@ class Run(contextlib.ExitStack):
         try:
             os.makedirs(folder, exist_ok=True)
             yield
-        except errors as reason:
-            sys.exit(f"{what} cannot be written in {folder!r}: {reason}".splitlines()[0])
+        except errors as reason: sys.exit(f"{what} cannot be written in {folder!r}: {reason}".splitlines()[0])
 
     def save(self):
         """Save the server's weights and RMSProp averages, unless that is done already."""
@@ -440,8 +444,7 @@ class Run(contextlib.ExitStack):
                 points |= zip(("loss/actor", "loss/critic", "loss/entropy", "gradient"), np.mean(self.updates[-99:], 0))
                 points |= {"epsilon": self.server.epsilon(), "updates_per_second": len(self.updates) / seconds}
                 values = [tf.Summary.Value(tag=tag, simple_value=value) for tag, value in points.items()]
-                with self.writing("curves", self.logdir):
-                    self.writer.add_summary(tf.Summary(value=values), frames)
+                self.log(summary=tf.Summary(value=values))
             if steps is not None:
                 self.steps.append(steps)
                 self.best_mean = max(self.best_mean, mean)
@@ -493,5 +496,4 @@ class Run(contextlib.ExitStack):
         return int(self.server.failure is not None or not self.server.learned)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+if __name__ == "__main__": sys.exit(main())

@@ -1,8 +1,9 @@
-"""Measure speed and learning: python tests/benchmark.py [--seeds N] [--learning] [--json FILE]
+"""Measure speed and learning: python tests/benchmark.py [--seeds N] [--learning] [--json FILE] [OPTION]...
 
 Speeds are taken in turn, several rounds in one run, and shown as median (lowest to highest): on a shared machine only
 such ratios mean anything. Learning is what N runs of the real script say, one seed after the other. To see what a
 change in the script does to learning, make it, and run: python tests/benchmark.py --learning --seeds 20
+An OPTION that it does not know goes to the script: --workers 1, --max-frames 400000.
 """
 import argparse
 import contextlib
@@ -148,12 +149,12 @@ def seconds_of(code):
     return time.perf_counter() - start
 
 
-def learn(seed):
+def learn(seed, options):
     """What one run of the real script says, with the seconds from its start to the learned policy, and its memory."""
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         process = subprocess.Popen([sys.executable, ROOT / "a3c_cartpole.py", "--render", "none", "--seed", str(seed),
-                                    "--test-trials", "100"], cwd=folder, text=True, stdout=subprocess.PIPE)
+                                    "--test-trials", "100", *options], cwd=folder, text=True, stdout=subprocess.PIPE)
         result = {"seed": seed, "learned": False, "claims": 0, "exams": 0}
         for line in process.stdout:
             result["claims"] += " claims: " in line
@@ -171,7 +172,7 @@ def learn(seed):
     return result
 
 
-def learning(seeds, results):
+def learning(seeds, options, results):
     bare, script = [], []
     for _ in range(3):
         say("Measuring imports")
@@ -179,23 +180,25 @@ def learning(seeds, results):
         script.append(seconds_of("import a3c_cartpole"))
     runs = []
     for seed in range(seeds):
-        runs.append(learn(seed))
+        runs.append(learn(seed, options))
         say(f"Seed {seed}: {runs[-1]}")
     results["learning"] = {"import_tensorflow": bare, "import_script": script, "runs": runs}
     learned = [run for run in runs if run["learned"]]
     failed = [run["exams"] - run["learned"] for run in runs]
-    policies = [run.get("policy", 0.0) for run in runs]
     rows = [["seeds that learned", f"{len(learned)} of {seeds}", "", ""],
-            ["exams failed", f"{sum(failed)}, in {sum(f > 0 for f in failed)} runs", "", ""],
-            ["mean steps of the policy in 100 fresh trials", statistics.median(policies), "", min(policies)]]
-    targets = [("share of seeds that learned", len(learned) / seeds, ">=", 1),
-               ("worst policy: mean steps in 100 trials", min(policies), ">=", 195)]
+            ["exams failed", f"{sum(failed)}, in {sum(f > 0 for f in failed)} runs", "", ""]]
+    targets = [("share of seeds that learned", len(learned) / seeds, ">=", 1)]
 
     def row(name, values, form="{:,.0f}"):
         values = sorted(values)
         ninety = values[math.ceil(0.9 * len(values)) - 1]
         rows.append([name, *map(form.format, (statistics.median(values), ninety, values[-1]))])
     if learned:
+        policies = sorted(run["policy"] for run in learned)
+        good = sum(policy >= 195 for policy in policies)
+        rows += [["learned policies that average 195 steps in 100 trials", f"{good} of {len(learned)}", "", ""],
+                 ["mean steps of the learned policy in 100 trials", statistics.median(policies), "", policies[0]]]
+        targets.append(("worst learned policy, mean steps in 100 trials", policies[0], ">=", 195))
         row("frames", [run["frames"] for run in learned])
         row("trials", [run["trials"] for run in learned])
         whole, training = ([run[key] for run in learned] for key in ("start_to_learned", "training"))
@@ -219,7 +222,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="runs of the script (default %(default)s)")
     parser.add_argument("--learning", action="store_true", help="only what the runs of the script say")
     parser.add_argument("--json", metavar="FILE", help="write all that was measured there, too")
-    args = parser.parse_args()
+    args, options = parser.parse_known_args()
     if args.seeds < 1:
         parser.error("argument --seeds: give a whole number from 1")
     versions = subprocess.run([sys.executable, "-c", "import sys; sys.path.insert(0, sys.argv[1]); import a3c_cartpole "
@@ -229,7 +232,7 @@ def main():
                f"Python {platform.python_version()}, {versions.stdout.strip()}")
     results = {"machine": machine, "command": " ".join(["python", "tests/benchmark.py", *sys.argv[1:]])}
     print(f"{machine}: `{results['command']}`", flush=True)
-    targets = learning(args.seeds, results)  # first: a process started by a large one would count its memory, too
+    targets = learning(args.seeds, options, results)  # first: what a large process starts counts its memory
     targets += [] if args.learning else speed(results)
     table(["target", "wanted", "measured", ""], [
         [name, f"{sign} {bar}", f"{value:.3g}", "met" if (value >= bar if sign == ">=" else value <= bar) else "missed"]
