@@ -56,7 +56,7 @@ class ParameterServer:
     """The shared network and its optimizer (§3.5), and whatever else the threads share.
     Nothing locks weights or RMSProp averages: threads read and write them at any time, and may meet each other's
     half-done work. That is the asynchrony of A3C ("Hogwild", arXiv:1106.5730): where steps are small, losing a little
-    work now and then costs less than waiting. Counters change under `lock`: `+= 1` reads, adds and writes, and would lose
+    work now and then costs less than waiting. Counters change under `lock`: `+= 1` reads, adds, writes, and would lose
     what others add in between. Claims and flags need none: each assignment, append or pop is one step under the GIL."""
     def __init__(self, learners, max_frames=1_000_000, report=lambda line, steps=None, mean=0.0: None, observe=None):
         # Matrices this small are done at once in the calling thread: handing them to others would take longer.

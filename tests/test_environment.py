@@ -13,12 +13,30 @@ class EndsAt(a3c.gym.Env):
         self.falls = falls
 
     def reset(self, *, seed=None, options=None):
-        self.now = 0
+        self.now, self.actions = 0, []
         return np.zeros(4, np.float32), {}
 
     def step(self, action):
         self.now += 1
+        self.actions.append(action)
         return np.full(4, self.now, np.float32), 1.0, self.now == self.falls, self.now == 200, {}
+
+
+class FirstState(a3c.gym.Wrapper):
+    """Plays one step, and notes where it started."""
+
+    def __init__(self, env, found):
+        super().__init__(env)
+        self.found = found
+
+    def reset(self, **kwargs):
+        s, info = self.env.reset(**kwargs)
+        self.found.append(tuple(s.tolist()))
+        return s, info
+
+    def step(self, action):
+        s, reward, _, truncated, info = self.env.step(action)
+        return s, reward, True, truncated, info
 
 
 def follow(environment, monkeypatch):
@@ -35,24 +53,60 @@ def follow(environment, monkeypatch):
 def test_reward_is_zero_until_the_end_and_then_tells_success_from_failure(build, monkeypatch, falls, steps, reward):
     environment = build(1).learners[0].environment
     events = follow(environment, monkeypatch)
-    assert environment.run(EndsAt(falls)) == steps
-    s, _, R, _, mask = (np.concatenate(columns) for columns in zip(*(e for e in events if e != "pull")))
+    env = EndsAt(falls)
+    assert environment.run(env) == steps
+    s, a, R, _, mask = (np.concatenate(columns) for columns in zip(*(e for e in events if e != "pull")))
     order = np.argsort(s[:, 0])
     assert s[order, 0].tolist() == list(range(steps))  # every step is learned from once
+    assert a[order].argmax(axis=1).tolist() == env.actions and 0 < sum(env.actions) < steps
     expected = [0.0] * (steps - 5) + [reward * 0.99 ** k for k in (4, 3, 2, 1, 0)]
     np.testing.assert_allclose(R[order], expected, rtol=1e-5)
     assert mask[order].tolist() == [1.0] * (steps - 5) + [0.0] * 5
 
 
-def test_updates_fall_every_ten_steps_and_at_the_end_each_followed_by_a_pull(build, monkeypatch):
+@pytest.mark.parametrize("length, updates", [
+    (5, [(0, 5)]), (10, [(0, 10)]), (11, [(0, 6), (6, 11)]), (20, [(0, 6), (6, 20)]),
+    # After 10 steps the first 6 returns are complete, after 20 another 10, at the end the other 7.
+    (23, [(0, 6), (6, 16), (16, 23)])])
+def test_updates_fall_every_ten_steps_and_at_the_end_each_followed_by_a_pull(build, monkeypatch, length, updates):
     environment = build(1).learners[0].environment
     events = follow(environment, monkeypatch)
-    environment.run(EndsAt(23))
-    # After 10 steps the first 6 returns are complete, after 20 another 10, at the end the other 7.
-    batches = [[int(x) for x in e[0][:, 0]] if e != "pull" else e for e in events]
-    assert batches == ["pull", [0, 1, 2, 3, 4, 5], "pull", list(range(6, 16)), "pull", list(range(16, 23)), "pull"]
-    bootstrap = [sorted(int(x) for x in e[3][:, 0]) for e in events if e != "pull"]
-    assert bootstrap == [list(range(5, 11)), list(range(11, 21)), [0] * 5 + [21, 22]]
+    environment.run(EndsAt(length))
+    batches = [event[0][:, 0].tolist() if event != "pull" else event for event in events]
+    assert batches == sum(([list(range(*update)), "pull"] for update in updates), ["pull"])
+    bootstrap = sum((event[3][:, 0].tolist() for event in events if event != "pull"), [])
+    assert bootstrap == [t + 5 if t + 5 < length else 0 for t in range(length)]
+
+
+@pytest.mark.parametrize("learning", [True, False])
+def test_a_trial_goes_step_by_step_in_this_order(build, monkeypatch, learning):
+    built, env, events = build(1), EndsAt(12), []
+    environment = (built.learners[0] if learning else built.tester).environment
+    agent, brain = environment.agent, environment.agent.brain
+
+    def record(owner, name):
+        method = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *args, **kwargs: (events.append(name), method(*args, **kwargs))[1])
+    for owner, names in {env: ["step"], built.server: ["next_frame"], agent: ["act", "advantage_push_local_brain"],
+                         brain: ["pull_parameter_server", "update_parameter_server", "push_parameter_server"]}.items():
+        for name in names:
+            record(owner, name)
+    environment.run(env)
+    step = ["act", "next_frame", "step", *["advantage_push_local_brain"] * learning]
+    update, pull = ["update_parameter_server", "pull_parameter_server"], ["pull_parameter_server"]
+    assert events == ([*pull, *step * 10, *update, *step * 2, *update] if learning else step * 12)
+
+
+def test_every_trial_of_every_thread_starts_elsewhere_but_the_same_for_the_same_seed(build):
+    def starts(seed):
+        built, found = build(2, seed=seed), []
+        for worker in [*built.learners, built.tester]:
+            env = worker.environment.env
+            for _ in range(3):
+                worker.environment.run(FirstState(env, found))
+        return found
+    first, again, other = starts(0), starts(0), starts(1)
+    assert first == again and len(set(first + other)) == 18
 
 
 def test_samples_too_few_for_an_update_wait_for_the_next_trial(build, monkeypatch):

@@ -1,10 +1,14 @@
-"""Worker_thread and ParameterServer: learners alive, exact counts, claim and exam."""
+"""Worker_thread: learners alive, exact counts, claim and exam in every order, failures, the graph of all threads."""
 import collections
+import contextlib
 import threading
+import time
 
 import numpy as np
 import pytest
 from conftest import a3c, tf
+from test_environment import EndsAt
+from test_local_brain import put, same
 
 
 def start(workers):
@@ -15,8 +19,9 @@ def start(workers):
 
 
 def join(threads):
+    deadline = time.monotonic() + 30
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=max(0, deadline - time.monotonic()))
     assert not any(thread.is_alive() for thread in threads)
 
 
@@ -34,47 +39,53 @@ def plays(worker, monkeypatch, *steps, before=lambda: None):
 def test_eight_learners_live_and_frames_and_trials_are_counted_exactly(build, monkeypatch):
     built = build(8, max_frames=4000)
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 1000)
-    steps = collections.Counter()
+    steps, everybody = collections.Counter(), threading.Barrier(8)
     for worker in built.learners:
         step = worker.environment.env.step
 
         def counted(action, name=worker.name, step=step):
+            if not steps[name]:
+                everybody.wait(timeout=30)
             steps[name] += 1
             return step(action)
         monkeypatch.setattr(worker.environment.env, "step", counted)
     join(start([*built.learners, built.tester]))
     assert built.server.failure is None and not built.server.learned and built.server.learners == 0
     assert built.server.frames == 4000 == sum(steps.values())
-    assert set(steps) == {f"local_thread{i}" for i in range(1, 9)} and min(steps.values()) > 100
+    assert set(steps) == {f"local_thread{i}" for i in range(1, 9)}
     trials = collections.Counter(line.split(",")[0] for line in built.lines)
-    assert set(trials) == set(steps)
+    assert set(trials) <= set(steps)  # the system may let one run too little for a whole trial
     for name, number in trials.items():  # each thread numbers its own trials, without a gap
         assert [line.split()[2] for line in built.lines if line.startswith(name + ",")] == \
             [f"{i}:" for i in range(1, number + 1)]
     assert 4000 - 8 * 200 <= sum(built.trials) <= 4000
 
 
-def test_the_lock_keeps_counts_that_would_otherwise_be_lost(build):
-    server = build(0).server
-    threads = [threading.Thread(target=lambda: [server.next_frame(True) for _ in range(20_000)]) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    join(threads)
-    assert server.frames == 160_000
+def test_each_trial_is_reported_with_its_steps_and_the_mean_of_the_last_ten(build, monkeypatch):
+    built, reports = build(1, max_frames=14), []
+    report = built.server.report
+    built.server.report = lambda *args: (reports.append(args), report(*args))
+    steps = [20, 30, 10, 200, 9, 47, 100, 55, 60, 70, 80, 190, 21, 33]
+    plays(built.learners[0], monkeypatch, *steps)
+    join(start(built.learners))
+    windows = [[0] * (10 - i) + steps[:i] if i < 10 else steps[i - 10:i] for i in range(1, 15)]
+    assert reports == [(f"local_thread1, trial {i}: {window[-1]} steps, mean of last ten {np.mean(window):.1f}",
+                        window[-1], pytest.approx(np.mean(window))) for i, window in enumerate(windows, 1)]
 
 
 def test_an_exam_that_is_passed_ends_learning_and_its_weights_go_to_the_server(build, monkeypatch):
     built = build(2, test_trials=2)
     one, two = built.learners
-    plays(one, monkeypatch, *[200] * 9, 191)
-    plays(two, monkeypatch, 20)
-    examined = []
+    trials, examined = iter(range(100)), []
     brain = built.tester.environment.agent.brain
 
     def examine():
         examined.append(built.values(brain.weights))
-        for variable in built.server.weights if len(examined) <= 10 else ():  # what learners may write meanwhile
-            built.server.session.run(variable.initializer, {variable.initial_value: np.full(variable.shape, 7.0)})
+        if len(examined) <= 10:  # what learners may write meanwhile
+            put(built.server.session, built.server.weights, [77] * 6)
+    plays(one, monkeypatch, *[200] * 9, 191, before=lambda: put(built.server.session, built.server.weights,
+                                                                [next(trials)] * 6))
+    plays(two, monkeypatch, 20)
     plays(built.tester, monkeypatch, 200, before=examine)
     push = brain.push_parameter_server
 
@@ -90,8 +101,23 @@ def test_an_exam_that_is_passed_ends_learning_and_its_weights_go_to_the_server(b
                      "Test trial 1: 200 steps", "Test trial 2: 200 steps", "Test: mean 200.0 steps over 2 trials"]
     assert len(examined) == 12
     for weights in [*examined, built.values(built.server.weights)]:
-        for x, y in zip(weights, examined[0]):
-            np.testing.assert_array_equal(x, y)
+        assert {x for w in weights for x in w.ravel()} == {9}  # what the server held at the claim, in the tenth trial
+
+
+def test_what_is_learned_from_the_start_is_only_shown(build):
+    falls, closed = iter([17, 42, 200]), []
+
+    @contextlib.contextmanager
+    def show():
+        yield EndsAt(next(falls))
+        closed.append(1)
+    built = build(1, show=show)
+    built.server.learned = True
+    join(start([*built.learners, built.tester]))
+    assert built.lines == ["Test trial 1: 17 steps", "Test trial 2: 42 steps", "Test trial 3: 200 steps",
+                           "Test: mean 86.3 steps over 3 trials"]
+    assert len(closed) == 3 and built.server.frames == 0
+    assert same(built.values(built.server.weights), built.values(built.tester.environment.agent.brain.weights))
 
 
 def test_an_exam_that_is_failed_lets_everybody_go_on_and_the_claimant_start_a_new_ten(build, monkeypatch):
@@ -106,12 +132,13 @@ def test_an_exam_that_is_failed_lets_everybody_go_on_and_the_claimant_start_a_ne
 
 
 @pytest.mark.parametrize("bar, claims", [([199] * 10, 0), ([199] * 9 + [200], 1)])
-def test_a_claim_needs_ten_trials_that_average_more_than_199(build, monkeypatch, bar, claims):
+def test_a_claim_needs_ten_trials_that_average_more_than_199_be_they_the_last(build, monkeypatch, bar, claims):
     built = build(1, max_frames=10)
     plays(built.learners[0], monkeypatch, *bar)
-    plays(built.tester, monkeypatch, 1)
+    plays(built.tester, monkeypatch, 200)
     join(start([*built.learners, built.tester]))
-    assert sum("claims" in line for line in built.lines) == claims
+    assert sum("claims" in line for line in built.lines) == sum("examines" in line for line in built.lines) == claims
+    assert built.server.learned == bool(claims)
 
 
 def test_claims_at_once_and_during_an_exam_and_at_the_end_of_the_budget_are_all_examined(build, monkeypatch):
@@ -144,23 +171,40 @@ def test_claims_at_once_and_during_an_exam_and_at_the_end_of_the_budget_are_all_
     assert built.server.claims == []
 
 
-def test_a_claim_that_waits_when_another_passes_does_not_hang(build, monkeypatch):
+def test_the_test_thread_expects_claims_until_the_last_learner_has_ended(build, monkeypatch):
+    built, goes_on = build(1, max_frames=10), []
+    server = built.server
+    server.frames = 10  # the learner may still claim: its last trial ends with the last frame
+
+    def wait_until(condition):
+        for server.learners, server.claims in (1, []), (1, ["local_thread1"]), (0, []):
+            goes_on.append(bool(condition()))
+        raise a3c.Stopped
+    monkeypatch.setattr(server, "wait_until", wait_until)
+    built.tester.run()
+    assert goes_on == [False, True, True]
+
+
+@pytest.mark.parametrize("exams", [[200], [100] * 10 + [200]], ids=["first", "second"])
+def test_of_two_claims_at_once_one_that_passes_is_enough_and_neither_hangs(build, monkeypatch, exams):
     built = build(2)
-    both = threading.Barrier(3)
+    both, claimed = threading.Barrier(3), []
     for worker in built.learners:
         plays(worker, monkeypatch, 200)
     wait_until = built.server.wait_until
 
     def wait(condition):
-        if threading.current_thread().name.startswith("local"):
+        name = threading.current_thread().name
+        if name.startswith("local") and name not in claimed:  # who failed may claim again meanwhile
+            claimed.append(name)
             both.wait(timeout=30)
         wait_until(condition)
     monkeypatch.setattr(built.server, "wait_until", wait)
     first = []
-    plays(built.tester, monkeypatch, 200, before=lambda: first or (first.append(1), both.wait(timeout=30)))
+    plays(built.tester, monkeypatch, *exams, before=lambda: first or (first.append(1), both.wait(timeout=30)))
     join(start([*built.learners, built.tester]))
     assert built.server.learned and built.server.failure is None
-    assert sum("examines" in line for line in built.lines) == 1
+    assert sum("examines" in line for line in built.lines) == (1 if exams[0] == 200 else 2)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -180,6 +224,25 @@ def test_an_exception_in_a_thread_stops_all(build, monkeypatch, victim):
     assert str(built.server.failure) == "on purpose" and built.server.stopped and not built.server.learned
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_failure_during_an_exam_ends_the_exam_and_the_claimant_and_nothing_is_learned(build, monkeypatch):
+    built = build(2)
+    claimant, failing = built.learners
+    before, exam = built.values(built.server.weights), threading.Event()
+
+    def fail():
+        assert exam.wait(timeout=30)
+        raise RuntimeError("on purpose")
+    plays(claimant, monkeypatch, 200)
+    plays(failing, monkeypatch, 20, before=fail)
+    failing_thread, = start([failing])
+    plays(built.tester, monkeypatch, 200, before=lambda: (exam.set(), failing_thread.join(timeout=30)))
+    join([failing_thread, *start([claimant, built.tester])])
+    assert str(built.server.failure) == "on purpose" and built.server.stopped and built.server.learners == 0
+    assert not built.server.learned and built.lines[-1].startswith("local_thread1 claims")
+    assert same(before, built.values(built.server.weights))
+
+
 def test_stop_wakes_a_claimant_and_the_test_thread(build, monkeypatch):
     built = build(1)
     plays(built.learners[0], monkeypatch, 200)
@@ -192,6 +255,14 @@ def test_stop_wakes_a_claimant_and_the_test_thread(build, monkeypatch):
     join([learner])
     join(start([built.tester]))
     assert built.server.failure is None and not built.server.learned
+
+
+@pytest.mark.parametrize("thread_type, learning", [("learning", True), ("test", False)])
+def test_the_type_of_a_thread_is_compared_by_its_letters(thread_type, learning):
+    with tf.Graph().as_default():
+        worker = a3c.Worker_thread("name", "".join(thread_type), a3c.ParameterServer(0), 0)  # another object
+        worker.server.session.close()
+    assert worker.learning == worker.environment.learning == learning
 
 
 def test_the_graph_is_legible(build):
