@@ -4,8 +4,8 @@
 Read it beside sugulu's tutorial, whose sections (§) it names: https://qiita.com/sugulu/items/acbc909dd9b74b043e45
 Several threads play at once, each with a network of its own: its actor π(a|s) chooses actions, its critic V(s) predicts
 the return. An action that brought more than V(s), whose advantage A = return - V(s) is positive, becomes likelier. All
-threads improve one shared network, and copy it time and again (Mnih et al. 2016, arXiv:1602.01783).
-The tutorial's five classes and `main` are all of A3C; what follows can be left unread. The way of one frame:
+threads improve one shared network, and copy it again and again (Mnih et al. 2016, arXiv:1602.01783).
+The tutorial's five classes and `main` are all of A3C; skip what comes after `main`. The way of one frame:
 Environment.run -> Agent.act -> env.step -> Agent.advantage_push_local_brain -> LocalBrain.train_push, and every Tmax
 frames and at a trial's end LocalBrain.update_parameter_server -> LocalBrain.pull_parameter_server.
 
@@ -18,9 +18,9 @@ Changes from the tutorial
 - V(s') is computed in the same graph call as the update. Trials shorter than N_STEP_RETURN get the right return, too.
 - Worker_thread keeps the window of ten trials. Every thread has its own random generator. The program ends by itself.
 """
-import argparse, contextlib, importlib.util, io, itertools, os, pathlib, random, signal, sys, tempfile, threading, time
-
+import signal, sys
 if __name__ == "__main__": signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the slow imports just ends it
+import argparse, contextlib, importlib.util, io, itertools, os, pathlib, random, tempfile, threading, time
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", TF_ENABLE_ONEDNN_OPTS="0")  # oneDNN slows down matrices this small
 try:
     import numpy as np
@@ -29,7 +29,7 @@ try:
 except ImportError as error:
     sys.exit(f"{str(error).splitlines()[0]}: run  pip install -r requirements.txt")
 tf.disable_eager_execution()
-tf.get_logger().setLevel("ERROR")
+tf.get_logger().setLevel("FATAL")
 gym.logger.min_level = gym.logger.ERROR  # no advice to take CartPole-v1: v0 is the tutorial's
 
 ENV = "CartPole-v0"
@@ -54,7 +54,7 @@ class Stopped(Exception):
 
 class ParameterServer:
     """The shared network and its optimizer (§3.5), and whatever else the threads share.
-    Nothing locks weights or RMSProp averages: threads read and write them at any time, and may meet each other's
+    Nothing locks weights or RMSProp averages: threads read and write them at any time, and may see each other's
     half-done work. That is the asynchrony of A3C ("Hogwild", arXiv:1106.5730): where steps are small, losing a little
     work now and then costs less than waiting. Counters change under `lock`: `+= 1` reads, adds, writes, and would lose
     what others add in between. Claims and flags need none: each assignment, append or pop is one step under the GIL."""
@@ -68,7 +68,7 @@ class ParameterServer:
             self.weights, _ = self._build_model()
             self.optimizer = tf.train.RMSPropOptimizer(LEARNING_RATE, RMSPROP_DECAY)
         self.lock, self.frames, self.max_frames = threading.Lock(), 0, max_frames  # frames: steps of all learners
-        self.learners, self.claims = learners, []  # how many learning threads live; names of those waiting for an exam
+        self.learners, self.claims = learners, []  # how many learning threads are left; who waits for an exam
         self.learned = self.stopped = False  # learned: set by the test thread; stopped: by whoever has to end them all
         self.failure = None  # the exception of a thread that failed
         self.report = report  # prints a line; a learner's trial also hands it its steps and the mean of the last ten
@@ -133,14 +133,14 @@ class LocalBrain:
         (§2.2), each (batch,). p: π (batch, 2); v: V(s) (batch,); a: one-hot (batch, 2); target: for V(s) (batch,)."""
         advantage = target - v  # (batch,)
         log_pi = tf.log(tf.reduce_sum(p * a, axis=1) + 1e-10)  # (batch,)
-        # To the actor A is a mere number. Without stop_gradient it would bend V, too, to make its own loss smaller.
+        # The actor treats A as a constant. Without stop_gradient it would also raise V, to make its own loss smaller.
         actor = -log_pi * tf.stop_gradient(advantage)
         critic = LOSS_V * tf.square(advantage)
         # Σ π·log π is the negative entropy: making it small keeps the policy from being certain too early.
         entropy = LOSS_ENTROPY * tf.reduce_sum(p * tf.log(p + 1e-10), axis=1)
         return actor, critic, entropy
 
-    def _build_graph(self):
+    def _build_graph(self):  # only describes, once; graph_call makes parts of it callable
         weights = list(zip(self.weights, self.server.weights))  # pairs: mine, theirs
         s, s_ = (tf.placeholder(tf.float32, (None, NUM_STATES), name) for name in ("s", "s_"))
         a = tf.placeholder(tf.float32, (None, NUM_ACTIONS), "a")  # one-hot
@@ -150,7 +150,7 @@ class LocalBrain:
             target = R + GAMMA_N * tf.stop_gradient(self.forward(s_)[1]) * mask  # (batch,), no gradient to V(s')
             terms = self._build_loss(p, v, a, target)
             loss = tf.reduce_mean(tf.add_n(terms))
-        gradients = tf.gradients(loss, self.weights, name="gradient")  # by the local weights, applied to the server's
+        gradients = tf.gradients(loss, self.weights, name="gradient")  # w.r.t. local weights, applied to the server's
         update = self.server.optimizer.apply_gradients(zip(gradients, self.server.weights), name="update")
         figures = [*map(tf.reduce_mean, terms), tf.global_norm(gradients)] if self.server.observe else []
         with tf.name_scope("pull"): pull = [mine.assign(theirs) for mine, theirs in weights]
@@ -179,7 +179,7 @@ class LocalBrain:
         return self._predict(s)[0]
 
     def train_push(self, s, a, R, s_):
-        """Queue a sample: state (4,), one-hot action (2,), n-step return, state n steps on or None at the end."""
+        """Queue a sample: state (4,), one-hot action (2,), sum of rewards R, state n steps on or None at the end."""
         self.train_queue.append((s, a, R, NONE_STATE, 0.0) if s_ is None else (s, a, R, s_, 1.0))
 
 
@@ -203,7 +203,7 @@ class Agent:
         whose n-step return (§2.1) is now complete. (The tutorial's name: the advantage itself is in `_build_loss`.)"""
         one_hot = np.zeros(NUM_ACTIONS, np.float32)
         one_hot[a] = 1.0
-        # R follows the window of n steps: a new reward comes in with the highest power of γ ...
+        # R covers the steps in memory: a new reward enters with the highest power of γ ...
         self.R += GAMMA ** len(self.memory) * r
         self.memory.append((s, one_hot, r))
         # ... and when the oldest step leaves, all others move one power down. At a trial's end all leave, one by one.
@@ -255,10 +255,9 @@ class Worker_thread:
         self.test_trials, self.show = test_trials, show
 
     def run(self):
-        """Live the thread's life. An exception in it ends all threads; Python prints it with the thread's name."""
+        """Do the work of this thread. An exception in it ends all threads; Python prints it with the thread's name."""
         try:
-            with contextlib.suppress(Stopped):
-                self._learn() if self.learning else self._test()
+            with contextlib.suppress(Stopped): self._learn() if self.learning else self._test()
         except BaseException as error:
             self.server.failure, self.server.stopped = error, True
             raise
@@ -271,7 +270,7 @@ class Worker_thread:
             last_ten = last_ten[1:] + [steps := self.environment.run()]
             mean = sum(last_ten) / 10
             self.server.report(f"{self.name}, trial {trial}: {steps} steps, mean of last ten {mean:.1f}", steps, mean)
-            # The weights kept changing during these trials, and actions were drawn from π: a claim, no proof.
+            # The weights kept changing during these trials, and actions were drawn from π: a claim, not a proof.
             if mean > LEARNED_MEAN:
                 self.server.report(f"{self.name} claims: mean {mean:.1f} steps over its last 10 trials")
                 self.server.claims.append(self.name)
@@ -280,7 +279,7 @@ class Worker_thread:
 
     def _test(self):
         server, brain = self.server, self.environment.agent.brain
-        brain.pull_parameter_server()  # what has been learned already, as in a checkpoint, sits no exam
+        brain.pull_parameter_server()  # where `learned` is set from the start, there is no exam
         while not server.learned:
             server.wait_until(lambda: server.claims or not server.learners)
             if not server.claims: return  # the frames are used up
@@ -291,7 +290,7 @@ class Worker_thread:
             server.claims.pop(0)  # the verdict is there: the claimant goes on, or ends
             if server.learned:
                 server.wait_until(lambda: not server.learners)
-                brain.push_parameter_server()  # saved is what passed: nobody is left to write over it
+                brain.push_parameter_server()  # what passed is saved: no learner is left to overwrite it
                 server.report("Learned")
         steps = []
         for trial in range(1, self.test_trials + 1):
@@ -389,8 +388,7 @@ class Run(contextlib.ExitStack):
 
     def begin(self, server):
         """Fill the server from the checkpoint, if there is one, and start the clock."""
-        variables = tf.global_variables("parameter_server/")
-        self.saver = tf.train.Saver(variables, save_relative_paths=True)
+        self.saver = tf.train.Saver(variables := tf.global_variables("parameter_server/"), save_relative_paths=True)
         try:
             if self.play or self.checkpoint and os.path.exists(os.path.join(self.checkpoint, "checkpoint")):
                 latest = self.checkpoint and tf.train.latest_checkpoint(self.checkpoint) or os.devnull  # holds nothing
@@ -399,7 +397,7 @@ class Run(contextlib.ExitStack):
                 self.saver.restore(server.session, latest)
                 server.frames = self.saved_frames = int(latest.rpartition("-")[2])
                 server.max_frames, server.learned = server.max_frames + server.frames, self.play
-        except (tf.errors.OpError, ValueError):
+        except (tf.errors.OpError, ValueError, IndexError):
             self.error(f"argument --checkpoint: no whole checkpoint of this network in {self.checkpoint!r}, name one")
         self.server, self.start_time = server, time.perf_counter()
         if self.logdir:
@@ -419,7 +417,7 @@ class Run(contextlib.ExitStack):
         try:
             os.makedirs(folder, exist_ok=True)
             yield
-        except errors as reason: sys.exit(f"{what} cannot be written in {folder!r}: {reason}".splitlines()[0])
+        except errors as reason: sys.exit(f"{what} cannot be written in {folder!r}: {' '.join(str(reason).split())}")
 
     def save(self):
         """Save the server's weights and RMSProp averages, unless that is done already."""
@@ -454,24 +452,25 @@ class Run(contextlib.ExitStack):
                     self.print(f"{frames} frames, {len(self.steps)} trials: mean {mean:.1f} steps{epsilon}")
 
     def print(self, line):
-        try:
-            print(line, flush=True)
-        except BrokenPipeError:  # whoever reads this has read enough, as in `| head`
+        try: print(line, flush=True)
+        except OSError:  # whoever reads this has read enough, as in `| head`, or a disk is full
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
 
     @contextlib.contextmanager
     def film(self):
         """Give an environment that films its one trial, and shows it in a window, as far as that is wanted."""
-        # Only a film that is whole leaves the hidden folder. Nobody hears what MoviePy prints under classic Gym.
+        # Only a film that is whole leaves the hidden folder. What MoviePy prints under classic Gym is dropped.
         with self.writing("the film", self.video_dir, OSError), contextlib.redirect_stdout(io.StringIO()), \
                 contextlib.redirect_stderr(io.StringIO()), \
                 tempfile.TemporaryDirectory(prefix=".film-", dir=self.video_dir) as hidden:
             env = gym.make(ENV, render_mode="rgb_array_list", disable_env_checker=True)
-            env = gym.wrappers.RecordVideo(env, hidden, lambda trial: True, video_length=10 ** 9)  # until close()
-            with contextlib.closing(gym.wrappers.HumanRendering(env) if self.window else env) as env:
-                yield env
+            recorder = env = gym.wrappers.RecordVideo(env, hidden, lambda trial: True, video_length=10 ** 9)
+            try:
+                with contextlib.closing(gym.wrappers.HumanRendering(env) if self.window else env) as env: yield env
+            finally: (getattr(recorder, "video_recorder", None) or recorder).enabled = False  # no second try at exit
             self.server.next_frame(learning=False)  # raises Stopped: a Ctrl-C may have hit the encoder, too
+            importlib.import_module("moviepy").VideoFileClip(f"{hidden}/rl-video-episode-0.mp4").close()  # is it whole?
             paths = (os.path.join(self.video_dir, f"a3c-{number:03}.mp4") for number in itertools.count(1))
             self.films.append(next(path for path in paths if not os.path.exists(path)))
             os.rename(os.path.join(hidden, "rl-video-episode-0.mp4"), self.films[-1])
@@ -496,4 +495,6 @@ class Run(contextlib.ExitStack):
         return int(self.server.failure is not None or not self.server.learned)
 
 
-if __name__ == "__main__": sys.exit(main())
+if __name__ == "__main__":
+    if sys.stdout: sys.stdout.reconfigure(errors="backslashreplace")  # for names that it cannot spell
+    sys.exit(main())

@@ -18,6 +18,12 @@ import a3c_cartpole as a3c  # noqa: E402
 tf = a3c.tf
 
 
+def pytest_configure(config):
+    """`pytest tests` runs the short form of each drill, `pytest tests -m long` the long one."""
+    config.addinivalue_line("markers", "long: the long form of a drill, left out unless asked for with -m long")
+    config.option.markexpr = config.option.markexpr or "not long"
+
+
 class Built:
     """A server with learners and a test thread in a finalized graph, and the lines that they report."""
 
