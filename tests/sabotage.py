@@ -69,6 +69,14 @@ PIPE = "test_script.py::test_a_reader_that_leaves_ends_it_quietly"
 CRASH_SHOWN = "test_script.py::test_an_exception_in_a_thread_is_shown_once_with_the_threads_name"
 NO_FILM = "test_script.py::test_a_film_that_cannot_be_made_is_one_line_and_the_weights_are_saved"
 
+MISSING = "test_drills.py::test_a_checkpoint_with_a_part_missing_is_refused"
+BYTES = "test_drills.py::test_a_damaged_checkpoint_is_refused_or_the_damage_is_without_effect"
+STDOUT = "test_drills.py::test_a_disk_too_full_for_stdout_ends_it_without_a_traceback_and_saves"
+HALF = "test_drills.py::test_a_film_that_cannot_be_made_is_one_line_and_what_was_learned_is_saved"
+ASCII = "test_drills.py::test_neither_an_ascii_locale_nor_a_home_that_cannot_be_written_stops_it"
+REASON = "test_drills.py::test_a_disk_too_full_for_the_checkpoint_is_one_line_with_the_reason"
+CURVES = "test_script.py::test_logdir_gets_the_graph_and_the_curves_of_the_run"
+
 FAULTS = [  # what stands once in the script, what to put there, the test that catches it
     # ParameterServer
     ("min(self.frames / EPS_STEPS, 1.0)", "self.frames / EPS_STEPS", EPSILON),
@@ -237,19 +245,27 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("self.rng.choices(", "random.choices(", SEED),
     ("server.max_frames + server.frames", "server.max_frames", GOES_ON),
     ("server.frames = self.saved_frames = int", "self.saved_frames = int", GOES_ON),
-    ("self.saver = tf.train.Saver(variables,", "self.saver = tf.train.Saver(server.weights,", GOES_ON),
+    ("Saver(variables := tf.global_variables(\"parameter_server/\"),", "Saver(variables := server.weights,", GOES_ON),
     (" != variable.shape for variable in variables): raise ValueError", " is None for variable in variables): pass",
      NETWORK),
-    ("except (tf.errors.OpError, ValueError):", "except ZeroDivisionError:", DAMAGED),
+    ("except (tf.errors.OpError, ValueError, IndexError):", "except ZeroDivisionError:", DAMAGED),
     ("tf.train.latest_checkpoint(self.checkpoint) or os.devnull", "tf.train.latest_checkpoint(self.checkpoint)", BAD),
     ("if not low <= vars(self)[flag] < 2 ** 32", "if not low <= vars(self)[flag]", BAD),
     ("self.render == \"human\" and not self.window", "self.render == \"human\" and self.window", BAD),
     ("        self.save()\n\n    def finish", "\n    def finish", SIGNAL),
     ("            self.server.stopped = True\n        for", "        for", SIGNAL),
     ("return 128 + self.signum", "return self.signum", SIGNAL),
-    ("except BrokenPipeError:", "except ZeroDivisionError:", PIPE),
+    ("except OSError:  # whoever", "except ZeroDivisionError:  # whoever", PIPE),
     ("error, True\n            raise\n", "error, True\n", CRASH_SHOWN),
     ("if isinstance(self.server.failure, SystemExit): raise self.server.failure", "pass", NO_FILM),
+    ("setLevel(\"FATAL\")", "setLevel(\"ERROR\")", MISSING),
+    ("(tf.errors.OpError, ValueError, IndexError)", "(tf.errors.OpError, ValueError)", BYTES),
+    ("except OSError:  # whoever", "except BrokenPipeError:  # whoever", STDOUT),
+    ("importlib.import_module(\"moviepy\").VideoFileClip(f\"{hidden}/rl-video-episode-0.mp4\").close()", "pass", HALF),
+    ("reconfigure(errors=\"backslashreplace\")", "reconfigure()", ASCII),
+    ("{' '.join(str(reason).split())}", "{str(reason).splitlines()[0]}", REASON),
+    ("else {\"exam\": mean}", "else {\"exam\": 0.0}", CURVES),
+    ("mean_of_last_ten/{name}\": mean}", "mean_of_last_ten/{name}\": steps}", CURVES),
 ]
 
 
@@ -271,7 +287,7 @@ def survives(script, old, new, test):
         result = run(script.replace(old, new), test)
     except subprocess.TimeoutExpired:
         return None  # a fault that makes the script hang is seen, too
-    return None if result.returncode == 1 else "SURVIVES" if result.returncode == 0 else result.stdout[-500:]
+    return None if result.returncode == 1 else "SURVIVES" if result.returncode == 0 else (result.stdout + result.stderr)[-500:]
 
 
 def main():

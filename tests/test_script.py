@@ -1,4 +1,5 @@
 """The real script, started as its user starts it: learns, films, saves, plays; refuses bad input; ends when told."""
+import collections
 import os
 import re
 import signal
@@ -88,6 +89,33 @@ def test_two_runs_in_one_process_are_independent(capsys):
     assert handlers == [signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)]
 
 
+def test_logdir_gets_the_graph_and_the_curves_of_the_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(a3c, "LEARNED_MEAN", 25)
+    folder = tmp_path / "new" / "curves"
+    a3c.main(["--workers", "2", "--render", "none", "--seed", "1", "--verbose", "--logdir", str(folder)])
+    out = capsys.readouterr().out
+    path, = folder.iterdir()
+    curves, nodes = collections.defaultdict(list), set()
+    for record in a3c.tf.python_io.tf_record_iterator(str(path)):
+        event = a3c.tf.Event.FromString(record)
+        nodes |= {node.name for node in a3c.tf.GraphDef.FromString(event.graph_def).node}
+        for value in event.summary.value:
+            curves[value.tag].append((event.step, value.simple_value))
+    assert {"local_thread1/s", "local_thread2/s", "test_thread/s", "parameter_server/hidden/weights"} <= nodes
+    for thread in "local_thread1", "local_thread2":
+        trials = re.findall(rf"{thread}, trial \d+: (\d+) steps, mean of last ten (\d+\.\d)", out)
+        assert [int(steps) for steps, _ in trials] == [steps for _, steps in curves[f"steps/{thread}"]]
+        assert [mean for _, mean in trials] == [f"{mean:.1f}" for _, mean in curves[f"mean_of_last_ten/{thread}"]]
+    assert [f"{mean:.1f}" for _, mean in curves["exam"]] == re.findall(r"examines: mean (\d+\.\d)", out)
+    for frames, epsilon in curves["epsilon"]:
+        assert epsilon == pytest.approx(max(0, 0.5 * (1 - frames / 1600)), abs=0.02)  # a thread goes on meanwhile
+    for tag in "loss/actor", "loss/critic", "loss/entropy", "gradient", "updates_per_second":
+        frames, values = zip(*curves[tag])
+        assert len(values) == len(curves["epsilon"]) and list(frames) == sorted(frames) and np.isfinite(values).all()
+    assert all(-0.01 <= value / np.log(2) < 0 for _, value in curves["loss/entropy"])
+    assert all(value > 0 for tag in ("loss/critic", "gradient", "updates_per_second") for _, value in curves[tag])
+
+
 def test_main_builds_one_finalized_graph_before_the_first_thread_starts(monkeypatch):
     seen = []
     start_thread = a3c.threading.Thread.start
@@ -121,7 +149,8 @@ BAD = [(("--workers", "0"), "--workers"), (("--workers", "-1"), "--workers"), ((
        (("--play", "--checkpoint", ""), "--checkpoint"), (("--play", "--checkpoint", "file"), "--checkpoint"),
        (("--checkpoint", ""), "--checkpoint"), (("--checkpoint", "file"), "--checkpoint"),
        (("--checkpoint", "file/below"), "--checkpoint"), (("--checkpoint", "x" * 300), "--checkpoint"),
-       (("--video-dir", ""), "--video-dir"), (("--video-dir", "file"), "--video-dir"),
+       (("--logdir", ""), "--logdir"), (("--logdir", "file/below"), "--logdir"), (("--video-dir", ""), "--video-dir"),
+       (("--video-dir", "file"), "--video-dir"),
        (("--video-dir", "empty/" + "x" * 300), "--video-dir"), (("--speed",), "--speed"), (("more",), "more")]
 if sys.platform == "linux":
     BAD += [(("--checkpoint", "/proc/new"), "--checkpoint"), (("--video-dir", "/proc/new"), "--video-dir")]
