@@ -287,7 +287,7 @@ def survives(script, old, new, test):
         result = run(script.replace(old, new), test)
     except subprocess.TimeoutExpired:
         return None  # a fault that makes the script hang is seen, too
-    return None if result.returncode == 1 else "SURVIVES" if result.returncode == 0 else (result.stdout + result.stderr)[-500:]
+    return {0: "SURVIVES", 1: None}.get(result.returncode, (result.stdout + result.stderr)[-500:])
 
 
 def main():
