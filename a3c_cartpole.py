@@ -439,7 +439,7 @@ class Run(contextlib.ExitStack):
             if self.logdir and self.updates and mean:
                 name = threading.current_thread().name
                 points = {f"steps/{name}": steps, f"mean_of_last_ten/{name}": mean} if steps else {"exam": mean}
-                points |= zip(("loss/actor", "loss/critic", "loss/entropy", "gradient"), np.mean(self.updates[-99:], 0))
+                points |= zip(("loss/actor", "loss/critic", "loss/entropy", "gradient"), np.mean(self.updates[-10:], 0))
                 points |= {"epsilon": self.server.epsilon(), "updates_per_second": len(self.updates) / seconds}
                 values = [tf.Summary.Value(tag=tag, simple_value=value) for tag, value in points.items()]
                 self.log(summary=tf.Summary(value=values))
