@@ -139,8 +139,9 @@ def test_the_picture_is_small_and_moves():
 
 
 def test_the_constants_of_the_text_are_those_of_the_script():
-    assert (a3c.N_WORKERS, a3c.N_STEP_RETURN, a3c.HIDDEN_UNITS, a3c.LEARNED_MEAN) == (8, 5, 16, 199)
-    assert "16 units" in README and "the bar of 199 steps" in README
+    assert (a3c.N_WORKERS, a3c.N_STEP_RETURN, a3c.HIDDEN_UNITS, a3c.LEARNED_MEAN, a3c.Tmax) == (8, 5, 16, 199, 10)
+    text = " ".join(README.split())
+    assert "16 units" in text and "the bar of 199 steps" in text and "`Tmax` = 10 steps" in text
 
 
 if __name__ == "__main__":
