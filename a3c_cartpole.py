@@ -160,7 +160,7 @@ class LocalBrain:
         self._pull, self._push = self.server.graph_call(targets=pull), self.server.graph_call(targets=push)
 
     def pull_parameter_server(self):
-        """Copy the server's weights into this brain: at a trial's start, after each update, before an exam."""
+        """Copy the server's weights into this brain: at a trial's start and end, every Tmax frames, before an exam."""
         self._pull()
 
     def push_parameter_server(self):
