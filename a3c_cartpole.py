@@ -3,8 +3,8 @@
 
 Read it beside sugulu's tutorial, whose sections (§) it names: https://qiita.com/sugulu/items/acbc909dd9b74b043e45
 Several threads play at once, each with a network of its own: its actor π(a|s) chooses actions, its critic V(s) predicts
-the return. An action that brought more than V(s), whose advantage A = return - V(s) is positive, becomes likelier. All
-threads improve one shared network, and copy it again and again (Mnih et al. 2016, arXiv:1602.01783).
+what is to be gained from s on. An action that brought more than predicted, whose advantage A is positive, becomes
+likelier. All threads improve one shared network, and copy it again and again (Mnih et al. 2016, arXiv:1602.01783).
 The tutorial's five classes and `main` are all of A3C; skip what comes after `main`. The way of one frame:
 Environment.run -> Agent.act -> env.step -> Agent.advantage_push_local_brain -> LocalBrain.train_push, and every Tmax
 frames and at a trial's end LocalBrain.update_parameter_server -> LocalBrain.pull_parameter_server.
@@ -152,7 +152,7 @@ class LocalBrain:
             loss = tf.reduce_mean(tf.add_n(terms))
         gradients = tf.gradients(loss, self.weights, name="gradient")  # w.r.t. local weights, applied to the server's
         update = self.server.optimizer.apply_gradients(zip(gradients, self.server.weights), name="update")
-        figures = [*map(tf.reduce_mean, terms), tf.global_norm(gradients)] if self.server.observe else []
+        figures = [*map(tf.reduce_mean, terms), tf.global_norm(gradients)] if self.server.observe else []  # to watch
         with tf.name_scope("pull"): pull = [mine.assign(theirs) for mine, theirs in weights]
         with tf.name_scope("push"): push = [theirs.assign(mine) for mine, theirs in weights]
         self._predict = self.server.graph_call([s], [p])

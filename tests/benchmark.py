@@ -155,12 +155,12 @@ def learn(seed, options):
         start = time.perf_counter()
         process = subprocess.Popen([sys.executable, ROOT / "a3c_cartpole.py", "--render", "none", "--seed", str(seed),
                                     "--test-trials", "100", *options], cwd=folder, text=True, stdout=subprocess.PIPE)
-        result = {"seed": seed, "learned": False, "claims": 0, "exams": 0}
+        result = {"seed": seed, "claims": 0, "exams": 0}
         for line in process.stdout:
             result["claims"] += " claims: " in line
             result["exams"] += " examines: " in line
             if match := re.match(r"Learned after (\d+) frames, (\d+) trials, ([\d.]+) s", line):
-                result |= {"learned": True, "frames": int(match[1]), "trials": int(match[2]),
+                result |= {"frames": int(match[1]), "trials": int(match[2]),
                            "training": float(match[3]), "start_to_learned": time.perf_counter() - start}
             elif match := re.match(r"Test: mean ([\d.]+) steps", line):
                 result["policy"] = float(match[1])
@@ -183,8 +183,8 @@ def learning(seeds, options, results):
         runs.append(learn(seed, options))
         say(f"Seed {seed}: {runs[-1]}")
     results["learning"] = {"import_tensorflow": bare, "import_script": script, "runs": runs}
-    learned = [run for run in runs if run["learned"]]
-    failed = [run["exams"] - run["learned"] for run in runs]
+    learned = [run for run in runs if run["status"] == 0]
+    failed = [run["exams"] - ("frames" in run) for run in runs]
     rows = [["seeds that learned", f"{len(learned)} of {seeds}", "", ""],
             ["exams failed", f"{sum(failed)}, in {sum(f > 0 for f in failed)} runs", "", ""]]
     targets = [("share of seeds that learned", len(learned) / seeds, ">=", 1)]
