@@ -10,7 +10,7 @@ Environment.run -> Agent.act -> env.step -> Agent.advantage_push_local_brain -> 
 frames and at a trial's end LocalBrain.update_parameter_server -> LocalBrain.pull_parameter_server.
 
 Changes from the tutorial
-- Today's packages: TensorFlow 2 through its version-1 interface, no Keras; Gymnasium, or else Gym 0.26.
+- Today's packages: TensorFlow 2's version-1 interface, no Keras; Gymnasium or Gym 0.26. Threads share a core (Linux).
 - The graph is finalized before any thread starts: threads that went on building it killed one another.
 - What the threads share belongs to the ParameterServer, no longer to global variables; frames are counted exactly.
 - A learner only *claims* that the task is learned: then the server's policy sits an exam in the test thread, taking
@@ -18,9 +18,9 @@ Changes from the tutorial
 - V(s') is computed in the same graph call as the update. Trials shorter than N_STEP_RETURN get the right return, too.
 - Worker_thread keeps the window of ten trials. Every thread has its own random generator. The program ends by itself.
 """
-import signal, sys
+import bisect, signal, sys
 if __name__ == "__main__": signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the slow imports just ends it
-import argparse, contextlib, importlib.util, io, itertools, os, pathlib, random, tempfile, threading, time
+import argparse, contextlib, ctypes, importlib.util, io, itertools, os, pathlib, random, tempfile, threading, time
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", TF_ENABLE_ONEDNN_OPTS="0")  # oneDNN slows down matrices this small
 try:
     import numpy as np
@@ -36,6 +36,7 @@ ENV = "CartPole-v0"
 _env = gym.make(ENV)
 NUM_STATES = _env.observation_space.shape[0]  # 4: cart position x and velocity v, pole angle θ and its velocity ω
 NUM_ACTIONS = int(_env.action_space.n)  # 2: push the cart to the left, to the right
+ONE_HOT = np.eye(NUM_ACTIONS, dtype=np.float32)  # row a stands for action a
 NONE_STATE = np.zeros(NUM_STATES, np.float32)  # stands for s' when the trial has ended by then
 LEARNED_MEAN = 199  # ten trials must average more steps; a trial ends at 200
 HIDDEN_UNITS, MIN_BATCH = 16, 5  # with fewer queued samples than MIN_BATCH there is no update yet
@@ -72,7 +73,7 @@ class ParameterServer:
         self.learned = self.stopped = False  # learned: set by the test thread; stopped: by whoever has to end them all
         self.failure = None  # the exception of a thread that failed
         self.report = report  # prints a line; a learner's trial also hands it its steps and the mean of the last ten
-        self.observe = observe  # if given, gets the three terms of the loss and the gradient's norm after each update
+        self.observe = observe  # if given, gets [actor, critic, entropy, gradient's norm] of each update, to watch them
 
     def _build_model(self):
         """Make the variables of one network (§2.2). Returns the list of its weights and its forward pass, a function
@@ -152,7 +153,7 @@ class LocalBrain:
             loss = tf.reduce_mean(tf.add_n(terms))
         gradients = tf.gradients(loss, self.weights, name="gradient")  # w.r.t. local weights, applied to the server's
         update = self.server.optimizer.apply_gradients(zip(gradients, self.server.weights), name="update")
-        figures = [*map(tf.reduce_mean, terms), tf.global_norm(gradients)] if self.server.observe else []  # to watch
+        figures = [tf.stack([*map(tf.reduce_mean, terms), tf.global_norm(gradients)])] if self.server.observe else []
         with tf.name_scope("pull"): pull = [mine.assign(theirs) for mine, theirs in weights]
         with tf.name_scope("push"): push = [theirs.assign(mine) for mine, theirs in weights]
         self._predict = self.server.graph_call([s], [p])
@@ -172,7 +173,7 @@ class LocalBrain:
         if len(self.train_queue) >= MIN_BATCH:
             samples, self.train_queue = self.train_queue, []
             figures = self._update(*(np.array(column, np.float32) for column in zip(*samples)))
-            if self.server.observe: self.server.observe(figures)
+            if self.server.observe: self.server.observe(figures[0].tolist())
 
     def predict_p(self, s):
         """The probabilities of the actions, π (batch, 2), in the states s (batch, 4)."""
@@ -193,19 +194,17 @@ class Agent:
 
     def act(self, s, greedy=False):
         """The action in state s (4,): the likelier one if `greedy`; else random with chance ε, or drawn from π."""
-        if not greedy and self.rng.random() < self.server.epsilon():
-            return self.rng.randrange(NUM_ACTIONS)
+        if not greedy and self.rng.random() < self.server.epsilon(): return self.rng.randrange(NUM_ACTIONS)
         p = self.brain.predict_p(s[np.newaxis])[0]  # (4,) -> (1, 4) -> (2,)
-        return int(p.argmax()) if greedy else self.rng.choices(range(NUM_ACTIONS), p.tolist())[0]
+        if greedy: return int(p.argmax())
+        return bisect.bisect([*itertools.accumulate(p[:-1].tolist())], self.rng.random())  # whose part of 0...1 is hit?
 
     def advantage_push_local_brain(self, s, a, r, s_):
         """Take in a step: state (4,), action, reward, next state (4,) or None if the trial has ended. Queue the samples
         whose n-step return (§2.1) is now complete. (The tutorial's name: the advantage itself is in `_build_loss`.)"""
-        one_hot = np.zeros(NUM_ACTIONS, np.float32)
-        one_hot[a] = 1.0
         # R covers the steps in memory: a new reward enters with the highest power of γ ...
         self.R += GAMMA ** len(self.memory) * r
-        self.memory.append((s, one_hot, r))
+        self.memory.append((s, ONE_HOT[a], r))
         # ... and when the oldest step leaves, all others move one power down. At a trial's end all leave, one by one.
         while len(self.memory) == N_STEP_RETURN or (s_ is None and self.memory):
             oldest_s, oldest_a, oldest_r = self.memory.pop(0)
@@ -294,8 +293,7 @@ class Worker_thread:
                 server.report("Learned")
         steps = []
         for trial in range(1, self.test_trials + 1):
-            with self.show() as env:
-                steps.append(self.environment.run(env))
+            with self.show() as env: steps.append(self.environment.run(env))
             server.report(f"Test trial {trial}: {steps[-1]} steps")
         server.report(f"Test: mean {sum(steps) / len(steps):.1f} steps over {len(steps)} trials")
 
@@ -350,6 +348,10 @@ class Run(contextlib.ExitStack):
             if self.server is None: raise Stopped
             self.server.stopped = True
         for signum in signal.SIGINT, signal.SIGTERM: self.callback(signal.signal, signum, signal.signal(signum, note))
+        # Python runs one thread at a time; to hand that right to a thread on another core takes as long as a frame.
+        with contextlib.suppress(AttributeError, OSError):  # so all threads share a core, where the system lets them
+            self.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
+            os.sched_setaffinity(0, {ctypes.CDLL(None).sched_getcpu()})
 
     def check(self):
         """Refuse what can be known to fail before training, and settle the rest."""
@@ -405,11 +407,9 @@ class Run(contextlib.ExitStack):
                 self.events = tf.io.TFRecordWriter(os.path.join(self.logdir, f"events.out.tfevents.{time.time_ns()}"))
             self.log(graph_def=server.session.graph.as_graph_def(add_shapes=True).SerializeToString())
 
-    def log(self, **event):
-        """Write something for TensorBoard, at the frame where the learners are."""
+    def log(self, **event):  # for TensorBoard, at the frame where the learners are
         with self.writing("curves", self.logdir):
             self.events.write(tf.Event(wall_time=time.time(), step=self.server.frames, **event).SerializeToString())
-            self.events.flush()
 
     @contextlib.contextmanager
     def writing(self, what, folder, errors=(OSError, tf.errors.OpError, ValueError)):
@@ -419,8 +419,7 @@ class Run(contextlib.ExitStack):
             yield
         except errors as reason: sys.exit(f"{what} cannot be written in {folder!r}: {' '.join(str(reason).split())}")
 
-    def save(self):
-        """Save the server's weights and RMSProp averages, unless that is done already."""
+    def save(self):  # the server's weights and RMSProp averages, unless that is done already
         folder, frames = self.checkpoint, self.server.frames
         if folder and frames != self.saved_frames:
             with self.writing("the checkpoint", folder):
@@ -439,17 +438,16 @@ class Run(contextlib.ExitStack):
             if self.logdir and self.updates and mean:
                 name = threading.current_thread().name
                 points = {f"steps/{name}": steps, f"mean_of_last_ten/{name}": mean} if steps else {"exam": mean}
-                points |= zip(("loss/actor", "loss/critic", "loss/entropy", "gradient"), np.mean(self.updates[-10:], 0))
+                means = (sum(column) / len(column) for column in zip(*self.updates[-10:]))
+                points |= zip(("loss/actor", "loss/critic", "loss/entropy", "gradient"), means)
                 points |= {"epsilon": self.server.epsilon(), "updates_per_second": len(self.updates) / seconds}
-                values = [tf.Summary.Value(tag=tag, simple_value=value) for tag, value in points.items()]
-                self.log(summary=tf.Summary(value=values))
+                self.log(summary=tf.Summary(value=[tf.Summary.Value(tag=t, simple_value=points[t]) for t in points]))
             if steps is not None:
                 self.steps.append(steps)
                 self.best_mean = max(self.best_mean, mean)
                 if len(self.steps) % 50 == 0:
-                    epsilon = f", epsilon {self.server.epsilon():.2f}" if frames < EPS_STEPS else ""
-                    mean = sum(self.steps[-50:]) / 50
-                    self.print(f"{frames} frames, {len(self.steps)} trials: mean {mean:.1f} steps{epsilon}")
+                    line = f"{frames} frames, {len(self.steps)} trials: mean {sum(self.steps[-50:]) / 50:.1f} steps"
+                    self.print(line + (f", epsilon {self.server.epsilon():.2f}" if frames < EPS_STEPS else ""))
 
     def print(self, line):
         try: print(line, flush=True)
@@ -482,6 +480,8 @@ class Run(contextlib.ExitStack):
             time.sleep(0.02)
             patience -= 0.02 * self.server.stopped
         self.save()
+        if self.logdir:
+            with self.writing("curves", self.logdir): self.events.close()
 
     def finish(self):
         """Say how the run ended, and return its exit status."""

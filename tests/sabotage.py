@@ -32,6 +32,7 @@ COPY = "test_local_brain.py::test_pull_and_push_copy_every_weight_and_nothing_el
 RETURN = "test_agent.py::test_n_step_return_equals_the_sum_of_its_discounted_rewards"
 SAMPLE = "test_agent.py::test_a_sample_is_queued_as_soon_as_its_five_rewards_are_there"
 ACTIONS = "test_agent.py::test_actions_follow_epsilon_and_the_policy"
+THREE = "test_agent.py::test_of_three_actions_each_is_drawn_with_its_probability"
 RANDOM = "test_agent.py::test_while_epsilon_is_half_every_other_action_is_random_whatever_the_policy"
 GREEDY = "test_agent.py::test_greedy_takes_the_likelier_action_and_the_first_on_a_tie"
 
@@ -60,6 +61,7 @@ GRAPH = "test_worker_thread.py::test_the_graph_is_legible"
 
 MAIN = "test_script.py::test_main_builds_one_finalized_graph_before_the_first_thread_starts"
 SEED = "test_script.py::test_one_worker_with_one_seed_gives_the_same_run_trial_by_trial"
+CORE = "test_script.py::test_all_threads_share_a_core_and_give_it_back"
 GOES_ON = "test_script.py::test_training_goes_on_from_a_checkpoint"
 BAD = "test_script.py::test_bad_input_gets_one_line_and_writes_nothing"
 NETWORK = "test_script.py::test_a_checkpoint_of_another_network_is_refused"
@@ -137,9 +139,8 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("tf.reduce_mean, terms)", "tf.reduce_sum, terms)", OBSERVER),
     ("tf.global_norm(gradients)]", "tf.global_norm(self.weights)]", OBSERVER),
     ("tf.global_norm(gradients)]", "tf.global_norm(gradients[:-1])]", OBSERVER),
-    ("            if self.server.observe: self.server.observe(figures)\n", "", OBSERVER),
+    ("            if self.server.observe: self.server.observe(figures[0].tolist())\n", "", OBSERVER),
     ("            if self.server.observe: self", "        if self.server.observe: self", OBSERVER),
-    ("call(*arrays)[:len(fetches)]", "call(*arrays)", OBSERVER),
     (">= MIN_BATCH", "> MIN_BATCH", BATCH),
     ("HIDDEN_UNITS, MIN_BATCH = 16, 5", "HIDDEN_UNITS, MIN_BATCH = 16, 4", BATCH),
     ("HIDDEN_UNITS, MIN_BATCH = 16, 5", "HIDDEN_UNITS, MIN_BATCH = 15, 5", COPY),
@@ -160,15 +161,18 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("oldest_a, self.R, s_)", "oldest_a, oldest_r, s_)", RETURN),
     ("NONE_STATE, 0.0) if s_ is None", "NONE_STATE, 1.0) if s_ is None", RETURN),
     ("(s, a, R, NONE_STATE, 0.0)", "(s, a, R, s, 0.0)", RETURN),
-    ("one_hot[a] = 1.0", "one_hot[1 - a] = 1.0", RETURN),
+    ("ONE_HOT[a], r", "ONE_HOT[1 - a], r", RETURN),
     ("self.rng.random() < self.server.epsilon()", "self.rng.random() > self.server.epsilon()", ACTIONS),
-    ("self.rng.choices(range(NUM_ACTIONS), p.tolist())[0]", "int(p.argmax())", ACTIONS),
+    ("bisect.bisect([*itertools.accumulate(p[:-1].tolist())], self.rng.random())", "int(p.argmax())", ACTIONS),
+    ("accumulate(p[:-1].tolist())", "accumulate(p[1:].tolist())", ACTIONS),
+    ("[*itertools.accumulate(p[:-1].tolist())]", "p[:-1].tolist()", THREE),
     ("return self.rng.randrange(NUM_ACTIONS)", "return 0", RANDOM),
     ("return self.rng.randrange(NUM_ACTIONS)", "self.brain.predict_p(s[np.newaxis]); return self.rng.randrange(2)",
      RANDOM),
     ("if not greedy and self.rng", "if self.rng", GREEDY),
-    ("int(p.argmax()) if greedy", "int(p.argmin()) if greedy", GREEDY),
-    ("int(p.argmax()) if greedy", "int(p[1] >= p[0]) if greedy", GREEDY),
+    ("int(p.argmax())", "int(p.argmin())", GREEDY),
+    ("int(p.argmax())", "int(p[1] >= p[0])", GREEDY),
+    ("        if greedy: return int(p.argmax())\n", "", GREEDY),
     # Environment
     ("-1.0 if step < 199", "-1.0 if step < 200", REWARD),
     ("-1.0 if step < 199", "-1.0 if step < 198", REWARD),
@@ -242,7 +246,9 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("f\"local_thread{i + 1}\"", "f\"local_thread{i}\"", MAIN),
     ("tf.device(\"/cpu:0\"):\n            tf.set_random_seed(run.seed)\n", "tf.device(\"/cpu:0\"):\n", SEED),
     ("random.Random(f\"{seed} {self.name}\")", "random.Random()", SEED),
-    ("self.rng.choices(", "random.choices(", SEED),
+    ("tolist())], self.rng.random())", "tolist())], random.random())", SEED),
+    ("            os.sched_setaffinity(0, {ctypes.CDLL(None).sched_getcpu()})\n", "", CORE),
+    ("            self.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))\n", "", CORE),
     ("server.max_frames + server.frames", "server.max_frames", GOES_ON),
     ("server.frames = self.saved_frames = int", "self.saved_frames = int", GOES_ON),
     ("Saver(variables := tf.global_variables(\"parameter_server/\"),", "Saver(variables := server.weights,", GOES_ON),

@@ -79,6 +79,15 @@ def test_actions_follow_epsilon_and_the_policy(agent, frames, p, expected):
     assert_drawn(sum(agent.act(np.zeros(4, np.float32)) for _ in range(20_000)), 20_000, expected)
 
 
+def test_of_three_actions_each_is_drawn_with_its_probability(agent, monkeypatch):
+    agent.server.frames = 1600
+    monkeypatch.setattr(agent.brain, "predict_p", lambda s: np.array([[0.2, 0.5, 0.3]], np.float32))
+    drawn = collections.Counter(agent.act(np.zeros(4, np.float32)) for _ in range(20_000))
+    assert set(drawn) == {0, 1, 2}
+    for action, p in enumerate((0.2, 0.5, 0.3)):
+        assert_drawn(drawn[action], 20_000, p)
+
+
 def test_while_epsilon_is_half_every_other_action_is_random_whatever_the_policy(agent, monkeypatch):
     set_policy(agent, 0.999)
     predict, asked, drawn = agent.brain.predict_p, [], collections.Counter()

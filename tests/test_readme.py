@@ -4,7 +4,6 @@ python tests/test_readme.py puts the right line numbers into the links.
 """
 import ast
 import importlib.util
-import os
 import re
 import shlex
 import subprocess
@@ -75,19 +74,8 @@ def changed(diff):
     return text
 
 
-@pytest.fixture
-def cores():
-    """Some changes choose the cores of this process: give them back."""
-    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
-    yield allowed
-    if allowed:
-        os.sched_setaffinity(0, allowed)
-
-
 @pytest.mark.parametrize("diff", blocks("diff"), ids=lambda diff: diff.splitlines()[1].strip("+ ")[:40])
-def test_every_change_to_try_fits_and_runs(tmp_path, capfd, cores, diff):
-    if "sched_" in diff and not cores:
-        pytest.skip("a process cannot choose its cores here")
+def test_every_change_to_try_fits_and_runs(tmp_path, capfd, diff):
     (tmp_path / "changed.py").write_text(changed(diff), encoding="utf-8")
     spec = importlib.util.spec_from_file_location("changed", tmp_path / "changed.py")
     module = importlib.util.module_from_spec(spec)

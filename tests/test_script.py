@@ -89,6 +89,20 @@ def test_two_runs_in_one_process_are_independent(capsys):
     assert handlers == [signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)]
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="only Linux lets threads choose their cores")
+def test_all_threads_share_a_core_and_give_it_back(monkeypatch):
+    before, cores, work = os.sched_getaffinity(0), {}, a3c.Worker_thread.run
+
+    def noted(worker):
+        cores[worker.name] = os.sched_getaffinity(0)
+        work(worker)
+    monkeypatch.setattr(a3c.Worker_thread, "run", noted)
+    assert a3c.main(["--render", "none", "--max-frames", "200", "--workers", "2"]) == 1
+    assert set(cores) == {"local_thread1", "local_thread2", "test_thread"}
+    assert len(set.union(*cores.values())) == 1 and set.union(*cores.values()) <= before
+    assert os.sched_getaffinity(0) == before
+
+
 def test_logdir_gets_the_graph_and_the_curves_of_the_run(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 25)
     folder = tmp_path / "new" / "curves"
