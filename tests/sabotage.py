@@ -76,6 +76,7 @@ BYTES = "test_drills.py::test_a_damaged_checkpoint_is_refused_or_the_damage_is_w
 STDOUT = "test_drills.py::test_a_disk_too_full_for_stdout_ends_it_without_a_traceback_and_saves"
 HALF = "test_drills.py::test_a_film_that_cannot_be_made_is_one_line_and_what_was_learned_is_saved"
 ASCII = "test_drills.py::test_neither_an_ascii_locale_nor_a_home_that_cannot_be_written_stops_it"
+FULL = "test_drills.py::test_a_disk_too_full_for_the_curves_is_one_line_and_what_was_learned_is_saved"
 REASON = "test_drills.py::test_a_disk_too_full_for_the_checkpoint_is_one_line_with_the_reason"
 CURVES = "test_script.py::test_logdir_gets_the_graph_and_the_curves_of_the_run"
 
@@ -270,6 +271,7 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("importlib.import_module(\"moviepy\").VideoFileClip(f\"{hidden}/rl-video-episode-0.mp4\").close()", "pass", HALF),
     ("reconfigure(errors=\"backslashreplace\")", "reconfigure()", ASCII),
     ("{' '.join(str(reason).split())}", "{str(reason).splitlines()[0]}", REASON),
+    ("with self.writing(\"curves\", self.logdir): self.events.close()", "self.events.close()", FULL),
     ("else {\"exam\": mean}", "else {\"exam\": 0.0}", CURVES),
     ("mean_of_last_ten/{name}\": mean}", "mean_of_last_ten/{name}\": steps}", CURVES),
 ]

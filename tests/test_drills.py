@@ -326,7 +326,7 @@ a3c.Run.begin = begun
 @posix
 @pytest.mark.parametrize("code, bar", [
     pytest.param(limit(2000), 0, id="from the start"),
-    pytest.param(f"later = {limit(2000)!r}\n" + LATER, 0, id="later, little to write", marks=pytest.mark.long),
+    pytest.param(f"later = {limit(2000)!r}\n" + LATER, 0, id="later, little to write"),
     pytest.param(f"later = {limit(2000)!r}\n" + LATER, 60, id="later, much to write", marks=pytest.mark.long)])
 def test_a_disk_too_full_for_the_curves_is_one_line_and_what_was_learned_is_saved(tmp_path, code, bar):
     status, out, err = drive(f"a3c.LEARNED_MEAN = {bar}\n" + code + END, "--workers", 2, "--render", "none",

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from conftest import ROOT, SCRIPT, a3c, environment_variables, without_gym_notice
 
@@ -105,7 +106,7 @@ def test_the_other_commands_are_those_that_ci_and_the_next_test_run():
     assert rest[1] == "python tests/benchmark.py --learning --seeds 20"
     assert rest[2].endswith("&& .venv/bin/python -m pytest tests")
     assert rest[3:] == ["python -m pytest tests -m long", "python tests/sabotage.py",
-                        "python tests/versions.py --pythons", "python tests/benchmark.py"]
+                        "python tests/versions.py", "python tests/benchmark.py"]
 
 
 @pytest.mark.parametrize("command, says", [
@@ -116,6 +117,22 @@ def test_the_other_commands_are_those_that_ci_and_the_next_test_run():
 def test_the_tools_for_working_on_it_run(command, says):
     result = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0 and re.search(says, result.stdout), result.stdout + result.stderr
+
+
+def test_the_curves_are_drawn_a_panel_for_each_run(tmp_path, capfd):
+    import imageio.v3 as iio
+    script, *_, all_runs = re.search(r"`python (\.github/curves\.py [^`]*)`", README)[1].split()
+    assert all_runs == "runs/*"
+    for run in "0", "1":
+        a3c.main(["--render", "none", "--max-frames", "2000", "--workers", "2", "--logdir", str(tmp_path / "runs" / run)])
+    for number, runs in enumerate((["0"], ["0", "1"]), 1):
+        subprocess.run([sys.executable, ROOT / script, "curves.png", *(f"runs/{run}" for run in runs)], cwd=tmp_path,
+                       check=True, capture_output=True)
+        picture = iio.imread(tmp_path / "curves.png")[..., :3].astype(int)
+        assert picture.shape[1] == pytest.approx(440 * number)
+        for left in range(0, 440 * number, 440):  # in each panel the black mean, and thin lines of two threads
+            panel = picture[:, left:left + 440]
+            assert (panel.max(axis=2) < 50).sum() > 500 and (np.ptp(panel, axis=2) > 60).sum() > 200
 
 
 def test_the_picture_is_small_and_moves():
