@@ -349,7 +349,7 @@ class Run(contextlib.ExitStack):
             self.server.stopped = True
         for signum in signal.SIGINT, signal.SIGTERM: self.callback(signal.signal, signum, signal.signal(signum, note))
         # Python runs one thread at a time; to hand that right to a thread on another core takes as long as a frame.
-        with contextlib.suppress(AttributeError, OSError):  # so all threads share a core, where the system lets them
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # so all share a core, where they can choose
             self.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
             os.sched_setaffinity(0, {ctypes.CDLL(None).sched_getcpu()})
 
