@@ -197,7 +197,8 @@ class Agent:
         if not greedy and self.rng.random() < self.server.epsilon(): return self.rng.randrange(NUM_ACTIONS)
         p = self.brain.predict_p(s[np.newaxis])[0]  # (4,) -> (1, 4) -> (2,)
         if greedy: return int(p.argmax())
-        return bisect.bisect([*itertools.accumulate(p[:-1].tolist())], self.rng.random())  # whose part of 0...1 is hit?
+        # π shares out the stretch from 0 to 1 among the actions; a random number falls into the part of one of them.
+        return bisect.bisect([*itertools.accumulate(p[:-1].tolist())], self.rng.random())
 
     def advantage_push_local_brain(self, s, a, r, s_):
         """Take in a step: state (4,), action, reward, next state (4,) or None if the trial has ended. Queue the samples
@@ -404,25 +405,26 @@ class Run(contextlib.ExitStack):
         self.server, self.start_time = server, time.perf_counter()
         if self.logdir:
             with self.writing("curves", self.logdir):
+                os.makedirs(self.logdir, exist_ok=True)
                 self.events = tf.io.TFRecordWriter(os.path.join(self.logdir, f"events.out.tfevents.{time.time_ns()}"))
             self.log(graph_def=server.session.graph.as_graph_def(add_shapes=True).SerializeToString())
 
     def log(self, **event):  # for TensorBoard, at the frame where the learners are
         with self.writing("curves", self.logdir):
             self.events.write(tf.Event(wall_time=time.time(), step=self.server.frames, **event).SerializeToString())
+            self.events.flush()
 
     @contextlib.contextmanager
     def writing(self, what, folder, errors=(OSError, tf.errors.OpError, ValueError)):
-        """Make the folder if need be. Give up with one line if it, or something in it, cannot be written."""
-        try:
-            os.makedirs(folder, exist_ok=True)
-            yield
+        """Give up with one line if the folder, or something in it, cannot be written."""
+        try: yield
         except errors as reason: sys.exit(f"{what} cannot be written in {folder!r}: {' '.join(str(reason).split())}")
 
     def save(self):  # the server's weights and RMSProp averages, unless that is done already
         folder, frames = self.checkpoint, self.server.frames
         if folder and frames != self.saved_frames:
             with self.writing("the checkpoint", folder):
+                os.makedirs(folder, exist_ok=True)
                 self.saver.save(self.server.session, os.path.join(folder, "model"), frames, write_meta_graph=False)
                 self.saved_frames = frames
 
@@ -460,8 +462,8 @@ class Run(contextlib.ExitStack):
         """Give an environment that films its one trial, and shows it in a window, as far as that is wanted."""
         # Only a film that is whole leaves the hidden folder. What MoviePy prints under classic Gym is dropped.
         with self.writing("the film", self.video_dir, OSError), contextlib.redirect_stdout(io.StringIO()), \
-                contextlib.redirect_stderr(io.StringIO()), \
-                tempfile.TemporaryDirectory(prefix=".film-", dir=self.video_dir) as hidden:
+                contextlib.redirect_stderr(io.StringIO()), tempfile.TemporaryDirectory(
+                    prefix=".film-", dir=os.makedirs(self.video_dir, exist_ok=True) or self.video_dir) as hidden:
             env = gym.make(ENV, render_mode="rgb_array_list", disable_env_checker=True)
             recorder = env = gym.wrappers.RecordVideo(env, hidden, lambda trial: True, video_length=10 ** 9)
             try:
@@ -480,8 +482,6 @@ class Run(contextlib.ExitStack):
             time.sleep(0.02)
             patience -= 0.02 * self.server.stopped
         self.save()
-        if self.logdir:
-            with self.writing("curves", self.logdir): self.events.close()
 
     def finish(self):
         """Say how the run ended, and return its exit status."""
