@@ -67,7 +67,7 @@ class ParameterServer:
         self.session = tf.Session(config=config)  # many threads may call it at once
         with tf.variable_scope("parameter_server"):
             self.weights, _ = self._build_model()
-            self.optimizer = tf.train.RMSPropOptimizer(LEARNING_RATE, RMSPROP_DECAY)
+            self.optimizer = tf.train.RMSPropOptimizer(LEARNING_RATE, RMSPROP_DECAY)  # one set of averages for all
         self.lock, self.frames, self.max_frames = threading.Lock(), 0, max_frames  # frames: steps of all learners
         self.learners, self.claims = learners, []  # how many learning threads are left; who waits for an exam
         self.learned = self.stopped = False  # learned: set by the test thread; stopped: by whoever has to end them all
@@ -148,7 +148,7 @@ class LocalBrain:
         R, mask = (tf.placeholder(tf.float32, (None,), name) for name in ("R", "mask"))  # mask: 0 without s', else 1
         p, v = self.forward(s)
         with tf.name_scope("loss"):
-            target = R + GAMMA_N * tf.stop_gradient(self.forward(s_)[1]) * mask  # (batch,), no gradient to V(s')
+            target = R + GAMMA_N * tf.stop_gradient(self.forward(s_)[1]) * mask  # (batch,); held still, as DQN's is
             terms = self._build_loss(p, v, a, target)
             loss = tf.reduce_mean(tf.add_n(terms))
         gradients = tf.gradients(loss, self.weights, name="gradient")  # w.r.t. local weights, applied to the server's
