@@ -119,16 +119,35 @@ def test_the_tools_for_working_on_it_run(command, says):
     assert result.returncode == 0 and re.search(says, result.stdout), result.stdout + result.stderr
 
 
-def test_the_curves_are_drawn_a_panel_for_each_run(tmp_path, capfd):
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory):
+    """A folder with runs/0 and runs/1, written with --logdir."""
+    folder = tmp_path_factory.mktemp("logs")
+    for run in "0", "1":
+        a3c.main(["--render", "none", "--max-frames", "2000", "--workers", "2", "--logdir", f"{folder}/runs/{run}"])
+    return folder
+
+
+def test_tensorboard_finds_the_graph_and_the_curves(logs):
+    command = re.search(r"`tensorboard (--logdir runs)`", README)[1].split()
+    result = subprocess.run([sys.executable, "-m", "tensorboard.main", *command, "--inspect"], cwd=logs,
+                            capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    for run in "runs/0", "runs/1":
+        tags, statistics = (part.split("=====")[0] for part in result.stdout.split(run + ":\n")[1:])
+        for curve in "steps/local_thread1", "mean_of_last_ten/local_thread2", "loss/entropy", "gradient", "epsilon":
+            assert re.search(rf"^ +{curve}$", tags, re.M), tags
+        assert re.search(r"^graph\n +first_step +0\n", statistics, re.M), statistics
+
+
+def test_the_curves_are_drawn_a_panel_for_each_run(logs):
     import imageio.v3 as iio
     script, *_, all_runs = re.search(r"`python (\.github/curves\.py [^`]*)`", README)[1].split()
     assert all_runs == "runs/*"
-    for run in "0", "1":
-        a3c.main(["--render", "none", "--max-frames", "2000", "--workers", "2", "--logdir", f"{tmp_path}/runs/{run}"])
     for number, runs in enumerate((["0"], ["0", "1"]), 1):
-        subprocess.run([sys.executable, ROOT / script, "curves.png", *(f"runs/{run}" for run in runs)], cwd=tmp_path,
+        subprocess.run([sys.executable, ROOT / script, "curves.png", *(f"runs/{run}" for run in runs)], cwd=logs,
                        check=True, capture_output=True)
-        picture = iio.imread(tmp_path / "curves.png")[..., :3].astype(int)
+        picture = iio.imread(logs / "curves.png")[..., :3].astype(int)
         assert picture.shape[1] == pytest.approx(440 * number)
         for left in range(0, 440 * number, 440):  # in each panel the black mean, and thin lines of two threads
             panel = picture[:, left:left + 440]
