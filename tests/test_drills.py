@@ -524,4 +524,4 @@ def test_any_number_of_workers_on_one_core_and_on_all_learns(tmp_path, workers, 
     status, out, err = drive((ONE_CORE if cores == "one" else "") + END, "--workers", workers, "--render", "none",
                              "--seed", 1, cwd=tmp_path)
     assert (status, err) == (0, ""), out
-    assert out.splitlines()[-1] == "Test: mean 200.0 steps over 3 trials"
+    assert float(re.fullmatch(r"Test: mean (.*) steps over 3 trials", out.splitlines()[-1])[1]) >= 195
