@@ -35,9 +35,10 @@ def test_it_learns_films_saves_and_plays_back(tmp_path):
         f"Test trial 1: {trials[0]} steps", f"Test trial 2: {trials[1]} steps",
         f"Test: mean {sum(trials) / 2:.1f} steps over 2 trials",
         "Video: movie/A3C/a3c-001.mp4", "Video: movie/A3C/a3c-002.mp4"]
-    for film, steps in zip(("a3c-001.mp4", "a3c-002.mp4"), trials):  # an exam passed does not promise 200 steps each
+    assert max(trials) == 200  # a policy that passed may still fall now and then
+    for film, steps in zip(("a3c-001.mp4", "a3c-002.mp4"), trials):
         frames = iio.imread(tmp_path / "movie/A3C" / film)
-        assert frames.shape[1:] == (400, 600, 3) and steps <= len(frames) <= steps + 1 and steps <= 200
+        assert frames.shape[1:] == (400, 600, 3) and steps <= len(frames) <= steps + 1
         changes = np.abs(np.diff(frames.astype(int), axis=0)).max(axis=(1, 2, 3))
         assert (changes > 10).sum() >= 10  # a good policy may hardly move the cart, but it does move
         dark = (frames[:, 285:300] < 60).all(axis=3)  # the cart's body, above its track
@@ -52,6 +53,8 @@ def test_it_learns_films_saves_and_plays_back(tmp_path):
     steps = out[0].split()[3]
     assert (status, out, err) == (0, [f"Test trial 1: {steps} steps", f"Test: mean {steps}.0 steps over 1 trials",
                                       "Video: movie/A3C/a3c-003.mp4"], "")
+    _, out, _ = run("--play", "--checkpoint", "saved", "--test-trials", 100, "--render", "none", cwd=tmp_path)
+    assert float(re.fullmatch(r"Test: mean (.*) steps over 100 trials", out[-1])[1]) >= 195  # as saved
     for path, content in (films | saved).items():
         assert path.read_bytes() == content  # nothing was lost or rewritten
     assert {path.name for path in tmp_path.iterdir()} == {"saved", "movie"}
