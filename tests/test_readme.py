@@ -104,7 +104,7 @@ def test_the_other_commands_are_those_that_ci_and_the_next_test_run():
     rest = [line for line in COMMANDS if line not in OF_SCRIPT]
     assert rest[0].endswith("&& .venv/bin/python a3c_cartpole.py")
     assert rest[1] == "python tests/benchmark.py --learning --seeds 20"
-    assert rest[2].endswith("&& .venv/bin/python -m pytest tests")
+    assert rest[2].endswith("&& .venv/bin/python -m pytest -n 2 tests")
     assert rest[3:] == ["python -m pytest tests -m long", "python tests/sabotage.py",
                         "python tests/versions.py", "python tests/benchmark.py"]
 
