@@ -195,10 +195,10 @@ class Agent:
     def act(self, s, greedy=False):
         """The action in state s (4,): the likelier one if `greedy`; else random with chance ε, or drawn from π."""
         if not greedy and self.rng.random() < self.server.epsilon(): return self.rng.randrange(NUM_ACTIONS)
-        p = self.brain.predict_p(s[np.newaxis])[0]  # (4,) -> (1, 4) -> (2,)
-        if greedy: return int(p.argmax())
+        [p] = self.brain.predict_p(s[np.newaxis]).tolist()  # (4,) -> (1, 4) -> (1, 2) -> (2,)
+        if greedy: return p.index(max(p))
         # π shares out the stretch from 0 to 1 among the actions; a random number falls into the part of one of them.
-        return bisect.bisect([*itertools.accumulate(p[:-1].tolist())], self.rng.random())
+        return bisect.bisect([*itertools.accumulate(p[:-1])], self.rng.random())
 
     def advantage_push_local_brain(self, s, a, r, s_):
         """Take in a step: state (4,), action, reward, next state (4,) or None if the trial has ended. Queue the samples

@@ -41,7 +41,7 @@ def passes(which, python):
         subprocess.run([inside, "-m", "pip", "install", "-q", "-r", wanted, "-r", ROOT / "tests" / "requirements.txt"],
                        check=True)
         subprocess.run([inside, "-m", "pip", "freeze"], check=True)
-        return subprocess.run([inside, "-m", "pytest", "-qn2", *CORE], cwd=ROOT).returncode == 0
+        return subprocess.run([inside, "-m", "pytest", "-q", "-n", "2", *CORE], cwd=ROOT).returncode == 0
 
 
 def main():
