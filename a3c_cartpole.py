@@ -55,10 +55,10 @@ class Stopped(Exception):
 
 class ParameterServer:
     """The shared network and its optimizer (§3.5), and whatever else the threads share.
-    Nothing locks weights or RMSProp averages: threads read and write them at any time, and may see each other's
-    half-done work. That is the asynchrony of A3C ("Hogwild", arXiv:1106.5730): where steps are small, losing a little
-    work now and then costs less than waiting. Counters change under `lock`: `+= 1` reads, adds, writes, and would lose
-    what others add in between. Claims and flags need none: each assignment, append or pop is one step under the GIL."""
+    No lock holds the weights together: TensorFlow locks one array at a time, so no step is lost, but a pull may mix
+    arrays from before and after another thread's update, and gradients belong to weights that have moved on. Where
+    steps are small, this asynchrony of A3C costs less than waiting ("Hogwild", arXiv:1106.5730). Counters change under
+    `lock`: `+= 1` reads, adds, writes. Flags and claims need none: assignment, append, pop are one step of the GIL."""
     def __init__(self, learners, max_frames=1_000_000, report=lambda line, steps=None, mean=0.0: None, observe=None):
         # Matrices this small are done at once in the calling thread: handing them to others would take longer.
         config = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, device_count={"GPU": 0})
@@ -72,7 +72,7 @@ class ParameterServer:
         self.learners, self.claims = learners, []  # how many learning threads are left; who waits for an exam
         self.learned = self.stopped = False  # learned: set by the test thread; stopped: by whoever has to end them all
         self.failure = None  # the exception of a thread that failed
-        self.report = report  # prints a line; a learner's trial also hands it its steps and the mean of the last ten
+        self.report = report  # prints a line; a learner's trial also hands it its steps, and like an exam a mean of ten
         self.observe = observe  # if given, gets [actor, critic, entropy, gradient's norm] of each update, to watch them
 
     def _build_model(self):
@@ -259,7 +259,7 @@ class Worker_thread:
         try:
             with contextlib.suppress(Stopped): self._learn() if self.learning else self._test()
         except BaseException as error:
-            self.server.failure, self.server.stopped = error, True
+            self.server.failure, self.server.stopped = self.server.failure or error, True
             raise
         finally:
             with self.server.lock: self.server.learners -= self.learning
@@ -273,7 +273,7 @@ class Worker_thread:
             # The weights kept changing during these trials, and actions were drawn from π: a claim, not a proof.
             if mean > LEARNED_MEAN:
                 self.server.report(f"{self.name} claims: mean {mean:.1f} steps over its last 10 trials")
-                self.server.claims.append(self.name)
+                self.server.claims.append(self.name)  # the test thread takes it out again with its verdict
                 self.server.wait_until(lambda: self.server.learned or self.name not in self.server.claims)
                 last_ten = [0] * 10  # failed: ten more trials before the next claim
 
@@ -287,7 +287,7 @@ class Worker_thread:
             mean = sum(self.environment.run() for _ in range(10)) / 10
             server.report(f"{self.name} examines: mean {mean:.1f} steps over 10 trials", mean=mean)
             server.learned = mean > LEARNED_MEAN
-            server.claims.pop(0)  # the verdict is there: the claimant goes on, or ends
+            server.claims.pop(0)  # the claimant goes on, or ends
             if server.learned:
                 server.wait_until(lambda: not server.learners)
                 brain.push_parameter_server()  # what passed is saved: no learner is left to overwrite it
@@ -345,14 +345,14 @@ class Run(contextlib.ExitStack):
         self.updates = []  # with --logdir, of each update the loss terms and the gradient norm: append is one step
         self.lock = threading.Lock()  # any thread may report: keeps counts exact and lines whole
         def note(signum, frame):  # stops the threads; while there are none yet, leaves the block of `with Run()`
-            self.signum = self.signum or signum
+            self.signum = self.signum or signal.Signals(signum)
             if self.server is None: raise Stopped
             self.server.stopped = True
-        for signum in signal.SIGINT, signal.SIGTERM: self.callback(signal.signal, signum, signal.signal(signum, note))
         # Python runs one thread at a time; to hand that right to a thread on another core takes as long as a frame.
         with contextlib.suppress(AttributeError, OSError, ValueError):  # so all share a core, where they can choose
             self.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
             os.sched_setaffinity(0, {ctypes.CDLL(None).sched_getcpu()})
+        for signum in signal.SIGINT, signal.SIGTERM: self.callback(signal.signal, signum, signal.signal(signum, note))
 
     def check(self):
         """Refuse what can be known to fail before training, and settle the rest."""
@@ -371,7 +371,7 @@ class Run(contextlib.ExitStack):
             if missing := " ".join(name for name in ("pygame", "moviepy") if not importlib.util.find_spec(name)):
                 self.error(f"argument --render: needs a package, pip install {missing}; or take --render none")
             self.window = self.render != "video" and self.can_open_window()
-            if self.render == "human" and not self.window: self.error("argument --render: no screen here, take video")
+            if self.render == "human" and not self.window: self.error("argument --render: no window here, take video")
             os.environ.update({} if self.window else {"SDL_VIDEODRIVER": "dummy"})  # dummy: pygame draws in memory only
         self.show = contextlib.nullcontext if self.render == "none" else self.film
         self.workers *= not self.play
@@ -379,7 +379,6 @@ class Run(contextlib.ExitStack):
     def can_open_window(self):
         """Whether a thread may open a window here. On macOS ("cocoa") only the main thread may."""
         import pygame
-        os.environ.pop("SDL_VIDEODRIVER", None)
         # A window drawn by OpenGL (Mesa's) crashed next to TensorFlow, and SDL would swallow a Ctrl-C.
         os.environ.update(SDL_FRAMEBUFFER_ACCELERATION="0", SDL_NO_SIGNAL_HANDLERS="1")
         os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())  # libwayland complains on stderr without it
@@ -402,7 +401,8 @@ class Run(contextlib.ExitStack):
                 server.max_frames, server.learned = server.max_frames + server.frames, self.play
         except (tf.errors.OpError, ValueError, IndexError):
             self.error(f"argument --checkpoint: no whole checkpoint of this network in {self.checkpoint!r}, name one")
-        self.server, self.start_time = server, time.perf_counter()
+        # signum: a signal may have come where Python drops exceptions, as in a destructor.
+        server.stopped, self.server, self.start_time = bool(self.signum), server, time.perf_counter()
         if self.logdir:
             with self.writing("curves", self.logdir):
                 os.makedirs(self.logdir, exist_ok=True)
@@ -453,9 +453,9 @@ class Run(contextlib.ExitStack):
 
     def print(self, line):
         try: print(line, flush=True)
-        except OSError:  # whoever reads this has read enough, as in `| head`, or a disk is full
+        except OSError as reason:  # a broken pipe: whoever reads this has read enough, as in `| head`
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(1)
+            sys.exit(1 if isinstance(reason, BrokenPipeError) else f"stdout cannot be written: {reason.strerror}")
 
     @contextlib.contextmanager
     def film(self):
@@ -486,7 +486,7 @@ class Run(contextlib.ExitStack):
     def finish(self):
         """Say how the run ended, and return its exit status."""
         if self.signum:
-            print("Stopped by", signal.Signals(self.signum).name, file=sys.stderr)
+            with contextlib.suppress(OSError): print("Stopped by", self.signum.name, file=sys.__stderr__)
             return 128 + self.signum
         if isinstance(self.server.failure, SystemExit): raise self.server.failure
         if not self.server.failure and not self.server.learned:

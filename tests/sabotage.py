@@ -73,7 +73,10 @@ NO_FILM = "test_script.py::test_a_film_that_cannot_be_made_is_one_line_and_the_w
 
 MISSING = "test_drills.py::test_a_checkpoint_with_a_part_missing_is_refused"
 BYTES = "test_drills.py::test_a_damaged_checkpoint_is_refused_or_the_damage_is_without_effect"
-STDOUT = "test_drills.py::test_a_disk_too_full_for_stdout_ends_it_without_a_traceback_and_saves"
+STDOUT = "test_drills.py::test_a_disk_too_full_for_stdout_is_one_line_and_saves"
+TEE = "test_drills.py::test_ctrl_c_is_130_even_when_it_ended_the_reader_too"
+LATE = "test_drills.py::test_a_signal_that_came_while_python_drops_exceptions_still_stops_it"
+TWICE = "test_worker_thread.py::test_of_two_exceptions_the_first_is_kept"
 HALF = "test_drills.py::test_a_film_that_cannot_be_made_is_one_line_and_what_was_learned_is_saved"
 ASCII = "test_drills.py::test_neither_an_ascii_locale_nor_a_home_that_cannot_be_written_stops_it"
 FULL = "test_drills.py::test_a_disk_too_full_for_the_curves_is_one_line_and_what_was_learned_is_saved"
@@ -233,8 +236,9 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("while not server.learned:", "while True:", ONLY_SHOWN),
     ("self.environment.run(env))", "self.environment.run())", ONLY_SHOWN),
     ("range(1, self.test_trials + 1)", "range(1, self.test_trials)", ONLY_SHOWN),
-    ("self.server.failure, self.server.stopped = error, True", "self.server.failure = error", CRASH),
-    ("self.server.failure, self.server.stopped = error, True", "self.server.failure = error", CRASH_IN_EXAM),
+    ("failure, self.server.stopped = self.server.failure or error, True", "failure = error", CRASH),
+    ("failure, self.server.stopped = self.server.failure or error, True", "failure = error", CRASH_IN_EXAM),
+    ("self.server.failure or error, True", "error, True", TWICE),
     ("self.stopped or learning and (", "learning and (self.stopped or ", CRASH_IN_EXAM),
     ("finally:\n            with self.server.lock: self.server.learners -= self.learning",
      "finally:\n            with self.server.lock: self.server.learners -= 1", COUNT),
@@ -262,12 +266,15 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("        self.save()\n\n    def finish", "\n    def finish", SIGNAL),
     ("            self.server.stopped = True\n        for", "        for", SIGNAL),
     ("return 128 + self.signum", "return self.signum", SIGNAL),
-    ("except OSError:  # whoever", "except ZeroDivisionError:  # whoever", PIPE),
+    ("except OSError as reason:  # a", "except ZeroDivisionError as reason:  # a", PIPE),
     ("error, True\n            raise\n", "error, True\n", CRASH_SHOWN),
     ("if isinstance(self.server.failure, SystemExit): raise self.server.failure", "pass", NO_FILM),
     ("setLevel(\"FATAL\")", "setLevel(\"ERROR\")", MISSING),
     ("(tf.errors.OpError, ValueError, IndexError)", "(tf.errors.OpError, ValueError)", BYTES),
-    ("except OSError:  # whoever", "except BrokenPipeError:  # whoever", STDOUT),
+    ("except OSError as reason:  # a", "except BrokenPipeError as reason:  # a", STDOUT),
+    ("1 if isinstance(reason, BrokenPipeError) else f", "1 if isinstance(reason, OSError) else f", STDOUT),
+    ("with contextlib.suppress(OSError): print(\"Stopped", "print(\"Stopped", TEE),
+    ("bool(self.signum), server, time", "False, server, time", LATE),
     ("importlib.import_module(\"moviepy\").VideoFileClip(f\"{hidden}/rl-video-episode-0.mp4\").close()", "pass", HALF),
     ("reconfigure(errors=\"backslashreplace\")", "reconfigure()", ASCII),
     ("{' '.join(str(reason).split())}", "{str(reason).splitlines()[0]}", REASON),

@@ -338,13 +338,13 @@ def test_a_disk_too_full_for_the_curves_is_one_line_and_what_was_learned_is_save
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
-def test_a_disk_too_full_for_stdout_ends_it_without_a_traceback_and_saves(tmp_path, monkeypatch, capfd):
+def test_a_disk_too_full_for_stdout_is_one_line_and_saves(tmp_path, monkeypatch, capfd):
     with open("/dev/full", "w") as full:
         monkeypatch.setattr(sys, "stdout", full)
         with pytest.raises(SystemExit) as exit:
             a3c.main(["--workers", "2", "--render", "none", "--verbose", "--checkpoint", str(tmp_path / "saved")])
         monkeypatch.undo()
-    assert exit.value.code not in (0, None) and capfd.readouterr().err == ""
+    assert exit.value.code == "stdout cannot be written: No space left on device" and capfd.readouterr().err == ""
     play(tmp_path / "saved")
 
 
@@ -460,6 +460,29 @@ def test_stdout_may_go_to_head(tmp_path):
     status, out, err = finish(popen(["sh", "-c", line, "sh", sys.executable, str(SCRIPT), *args], tmp_path))
     assert (status, out.count("\n"), err) == (0, 1, "status 1\n") and out.startswith("local_thread")
     play(tmp_path / "c")
+
+
+@posix
+def test_ctrl_c_is_130_even_when_it_ended_the_reader_too(tmp_path):  # as in `2>&1 | tee log`
+    process = subprocess.Popen([sys.executable, str(SCRIPT), "--render", "none", "--max-frames", str(10 ** 9)],
+                               cwd=tmp_path, env=environment_variables(), stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT)
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    process.stdout.close()
+    assert process.wait(timeout=60) == 130
+
+
+def test_a_signal_that_came_while_python_drops_exceptions_still_stops_it(monkeypatch, capfd):
+    begin = a3c.Run.begin
+
+    def late(run, server):
+        run.signum = signal.SIGTERM
+        begin(run, server)
+    monkeypatch.setattr(a3c.Run, "begin", late)
+    assert a3c.main(["--render", "none", "--workers", "2"]) == 143
+    out, err = capfd.readouterr()
+    assert (out, said(err)) == ("", "Stopped by SIGTERM\n")
 
 
 def test_a_narrow_terminal_gets_narrow_help_and_an_error_is_still_one_line(monkeypatch, capfd):

@@ -225,6 +225,18 @@ def test_an_exception_in_a_thread_stops_all(build, monkeypatch, victim):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_of_two_exceptions_the_first_is_kept(build, monkeypatch):
+    built = build(2)
+    errors = [RuntimeError("first"), RuntimeError("second")]
+    for learner, error in zip(built.learners, errors):
+        def fail(error=error):
+            raise error
+        plays(learner, monkeypatch, 10, before=fail)
+        join(start([learner]))
+    assert built.server.failure is errors[0]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_failure_during_an_exam_ends_the_exam_and_the_claimant_and_nothing_is_learned(build, monkeypatch):
     built = build(2)
     claimant, failing = built.learners
