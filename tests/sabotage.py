@@ -245,6 +245,7 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("self.server = thread_name, thread_type == \"", "self.server = thread_name, thread_type is \"", TYPE),
     ("self.rng = thread_type == \"", "self.rng = thread_type is \"", TYPE),
     ("tf.name_scope(name + \"/\")", "tf.name_scope(name)", GRAPH),
+    ("tf.disable_eager_execution()", "tf.disable_eager_execution(); tf.disable_resource_variables()", GRAPH),
     # main and Run
     ("graph.finalize()", "graph", MAIN),
     ("target=worker.run, name", "target=lambda: worker.run(), name", MAIN),

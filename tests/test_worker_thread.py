@@ -290,5 +290,7 @@ def test_the_graph_is_legible(build):
             assert any(name.startswith(f"{thread}/{part}/") for name in names), (thread, part)
     variables = [v.name for v in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)]
     assert sum("RMSProp" in name for name in variables) == 12  # averages and momenta of six weights, not of each thread
+    types = {operation.type for operation in graph.get_operations() if "RMSProp" in operation.type}
+    assert types == {"ResourceApplyRMSProp"}  # locks its arrays; ApplyRMSProp, of TensorFlow 1's variables, loses steps
     with pytest.raises(RuntimeError), graph.as_default():
         tf.constant(0)
