@@ -265,7 +265,7 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("if not low <= vars(self)[flag] < 2 ** 32", "if not low <= vars(self)[flag]", BAD),
     ("self.render == \"human\" and not self.window", "self.render == \"human\" and self.window", BAD),
     ("        self.save()\n\n    def finish", "\n    def finish", SIGNAL),
-    ("            self.server.stopped = True\n        for", "        for", SIGNAL),
+    ("            self.server.stopped = True\n        # Python", "        # Python", SIGNAL),
     ("return 128 + self.signum", "return self.signum", SIGNAL),
     ("except OSError as reason:  # a", "except ZeroDivisionError as reason:  # a", PIPE),
     ("error, True\n            raise\n", "error, True\n", CRASH_SHOWN),
