@@ -484,7 +484,7 @@ class Run(contextlib.ExitStack):
         self.save()
 
     def finish(self):
-        """Say how the run ended, and return its exit status."""
+        """Say how the run ended (a stop on the real stderr: a film may hold sys.stderr), and return its exit status."""
         if self.signum:
             with contextlib.suppress(OSError): print("Stopped by", self.signum.name, file=sys.__stderr__)
             return 128 + self.signum
