@@ -421,11 +421,10 @@ class Run(contextlib.ExitStack):
         except errors as reason: sys.exit(f"{what} cannot be written in {folder!r}: {' '.join(str(reason).split())}")
 
     def save(self):  # the server's weights and RMSProp averages, unless that is done already
-        folder, frames = self.checkpoint, self.server.frames
-        if folder and frames != self.saved_frames:
-            with self.writing("the checkpoint", folder):
-                os.makedirs(folder, exist_ok=True)
-                self.saver.save(self.server.session, os.path.join(folder, "model"), frames, write_meta_graph=False)
+        if self.checkpoint and (frames := self.server.frames) != self.saved_frames:
+            with self.writing("the checkpoint", self.checkpoint):
+                os.makedirs(self.checkpoint, exist_ok=True)
+                self.saver.save(self.server.session, f"{self.checkpoint}/model", frames, write_meta_graph=False)
                 self.saved_frames = frames
 
     def report(self, line, steps=None, mean=0.0):
@@ -464,11 +463,12 @@ class Run(contextlib.ExitStack):
         with self.writing("the film", self.video_dir, OSError), contextlib.redirect_stdout(io.StringIO()), \
                 contextlib.redirect_stderr(io.StringIO()), tempfile.TemporaryDirectory(
                     prefix=".film-", dir=os.makedirs(self.video_dir, exist_ok=True) or self.video_dir) as hidden:
-            env = gym.make(ENV, render_mode="rgb_array_list", disable_env_checker=True)
-            recorder = env = gym.wrappers.RecordVideo(env, hidden, lambda trial: True, video_length=10 ** 9)
-            try:
-                with contextlib.closing(gym.wrappers.HumanRendering(env) if self.window else env) as env: yield env
-            finally: (getattr(recorder, "video_recorder", None) or recorder).enabled = False  # no second try at exit
+            recorder = gym.wrappers.RecordVideo(gym.make(ENV, render_mode="rgb_array_list"), hidden, video_length=1e9)
+            with contextlib.closing(gym.wrappers.HumanRendering(recorder) if self.window else recorder) as env:
+                try:
+                    yield env
+                    recorder.close()  # makes the film; not of a trial that was stopped, and at exit no second time
+                finally: recorder.recording = (getattr(recorder, "video_recorder", None) or recorder).enabled = False
             self.server.next_frame(learning=False)  # raises Stopped: a Ctrl-C may have hit the encoder, too
             importlib.import_module("moviepy").VideoFileClip(f"{hidden}/rl-video-episode-0.mp4").close()  # is it whole?
             paths = (os.path.join(self.video_dir, f"a3c-{number:03}.mp4") for number in itertools.count(1))

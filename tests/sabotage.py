@@ -77,6 +77,7 @@ STDOUT = "test_drills.py::test_a_disk_too_full_for_stdout_is_one_line_and_saves"
 TEE = "test_drills.py::test_ctrl_c_is_130_even_when_it_ended_the_reader_too"
 LATE = "test_drills.py::test_a_signal_that_came_while_python_drops_exceptions_still_stops_it"
 TWICE = "test_worker_thread.py::test_of_two_exceptions_the_first_is_kept"
+THROWN = "test_drills.py::test_the_film_of_a_trial_that_was_stopped_is_not_even_made"
 HALF = "test_drills.py::test_a_film_that_cannot_be_made_is_one_line_and_what_was_learned_is_saved"
 ASCII = "test_drills.py::test_neither_an_ascii_locale_nor_a_home_that_cannot_be_written_stops_it"
 FULL = "test_drills.py::test_a_disk_too_full_for_the_curves_is_one_line_and_what_was_learned_is_saved"
@@ -276,6 +277,7 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("1 if isinstance(reason, BrokenPipeError) else f", "1 if isinstance(reason, OSError) else f", STDOUT),
     ("with contextlib.suppress(OSError): print(\"Stopped", "print(\"Stopped", TEE),
     ("bool(self.signum), server, time", "False, server, time", LATE),
+    ("finally: recorder.recording = (", "finally: (", THROWN),
     ("importlib.import_module(\"moviepy\").VideoFileClip(f\"{hidden}/rl-video-episode-0.mp4\").close()", "pass", HALF),
     ("reconfigure(errors=\"backslashreplace\")", "reconfigure()", ASCII),
     ("{' '.join(str(reason).split())}", "{str(reason).splitlines()[0]}", REASON),

@@ -291,6 +291,34 @@ def test_a_film_that_cannot_be_made_is_one_line_and_what_was_learned_is_saved(tm
     assert f"Learned after {frames} frames" in out
 
 
+STOP_WHILE_FILMING = """
+import os, signal, time
+run = a3c.Environment.run
+def play(self, env=None):
+    if env:
+        step = env.step
+        def stop(action):
+            os.kill(os.getpid(), signal.SIGTERM)
+            while not self.server.stopped: time.sleep(0.001)  # until the main thread has heard of it
+            return step(action)
+        env.step = stop
+    return run(self, env)
+a3c.Environment.run = play
+"""
+
+
+@posix
+def test_the_film_of_a_trial_that_was_stopped_is_not_even_made(tmp_path):
+    (tmp_path / "ffmpeg").write_text('#!/bin/sh\necho "$@" >>"$0.log"\nexit 1\n')
+    (tmp_path / "ffmpeg").chmod(0o755)
+    (tmp_path / "ffmpeg.log").touch()
+    status, out, err = drive(LEARN_AT_ONCE + STOP_WHILE_FILMING + END, "--workers", 2, "--video-dir", "films",
+                             cwd=tmp_path, IMAGEIO_FFMPEG_EXE=str(tmp_path / "ffmpeg"))
+    assert (status, err) == (128 + signal.SIGTERM, "Stopped by SIGTERM\n") and "Learned after" in out, out
+    assert ".mp4" not in (tmp_path / "ffmpeg.log").read_text()
+    assert not list((tmp_path / "films").iterdir())
+
+
 @pytest.mark.parametrize("lost, what", [("saved", "the checkpoint"), ("films", "the film")])
 def test_a_file_that_takes_the_place_of_a_folder_while_it_learns_is_one_line(tmp_path, monkeypatch, capfd, lost, what):
     for name in "saved", "films":
