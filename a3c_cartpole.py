@@ -7,7 +7,7 @@ what is to be gained from s on. An action that brought more than predicted, whos
 likelier. All threads improve one shared network, and copy it again and again (Mnih et al. 2016, arXiv:1602.01783).
 The tutorial's five classes and `main` are all of A3C; skip what comes after `main`. The way of one frame:
 Environment.run -> Agent.act -> env.step -> Agent.advantage_push_local_brain -> LocalBrain.train_push, and every Tmax
-frames and at a trial's end LocalBrain.update_parameter_server -> LocalBrain.pull_parameter_server.
+steps and at a trial's end LocalBrain.update_parameter_server -> LocalBrain.pull_parameter_server.
 
 Changes from the tutorial
 - Today's packages: TensorFlow 2's version-1 interface, no Keras; Gymnasium or Gym 0.26. Threads share a core (Linux).
@@ -37,14 +37,14 @@ _env = gym.make(ENV)
 NUM_STATES = _env.observation_space.shape[0]  # 4: cart position x and velocity v, pole angle θ and its velocity ω
 NUM_ACTIONS = int(_env.action_space.n)  # 2: push the cart to the left, to the right
 ONE_HOT = np.eye(NUM_ACTIONS, dtype=np.float32)  # row a stands for action a
-NONE_STATE = np.zeros(NUM_STATES, np.float32)  # stands for s' when the trial has ended by then
+NONE_STATE = np.zeros(NUM_STATES, np.float32)  # fed for s' where the trial has ended: the mask drops its V
 LEARNED_MEAN = 199  # ten trials must average more steps; a trial ends at 200
-HIDDEN_UNITS, MIN_BATCH = 16, 5  # with fewer queued samples than MIN_BATCH there is no update yet
+HIDDEN_UNITS, MIN_BATCH = 16, 5  # fewer queued samples than MIN_BATCH make no update yet (Tmax = 1)
 LOSS_V, LOSS_ENTROPY = 0.5, 0.01  # weights of the critic's loss and of the entropy term, beside the actor's loss
 LEARNING_RATE, RMSPROP_DECAY = 5e-3, 0.99
 GAMMA, N_STEP_RETURN = 0.99, 5
 GAMMA_N = GAMMA ** N_STEP_RETURN
-N_WORKERS, Tmax = 8, 10  # learning threads; frames between two updates of a thread, at most
+N_WORKERS, Tmax = 8, 10  # learning threads; steps between two updates of a thread, at most
 EPS_START, EPS_END = 0.5, 0.0  # ε, the chance of a random action at first and at last: exploration beside that of π
 EPS_STEPS = 200 * N_WORKERS  # frames of all threads together in which ε falls, whatever --workers is
 
@@ -55,12 +55,12 @@ class Stopped(Exception):
 
 class ParameterServer:
     """The shared network and its optimizer (§3.5), and whatever else the threads share.
-    No lock holds the weights together: TensorFlow locks one array at a time, so no step is lost, but a pull may mix
+    No lock holds the weights together. TensorFlow locks one array at a time: no update is lost, but a pull may mix
     arrays from before and after another thread's update, and gradients belong to weights that have moved on. Where
-    steps are small, this asynchrony of A3C costs less than waiting ("Hogwild", arXiv:1106.5730). Counters change under
-    `lock`: `+= 1` reads, adds, writes. Flags and claims need none: assignment, append, pop are one step of the GIL."""
+    updates are small, A3C's asynchrony costs less than waiting ("Hogwild", arXiv:1106.5730). Counters change under
+    `lock`: `+= 1` reads, adds, writes. Flags and claims need none: assignment, append, pop are atomic under the GIL."""
     def __init__(self, learners, max_frames=1_000_000, report=lambda line, steps=None, mean=0.0: None, observe=None):
-        # Matrices this small are done at once in the calling thread: handing them to others would take longer.
+        # Matrices this small are multiplied fastest in the calling thread: handing them to others takes longer.
         config = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, device_count={"GPU": 0})
         config.experimental.executor_type = "SINGLE_THREADED_EXECUTOR"
         config.graph_options.rewrite_options.disable_meta_optimizer = True
@@ -72,27 +72,27 @@ class ParameterServer:
         self.learners, self.claims = learners, []  # how many learning threads are left; who waits for an exam
         self.learned = self.stopped = False  # learned: set by the test thread; stopped: by whoever has to end them all
         self.failure = None  # the exception of a thread that failed
-        self.report = report  # prints a line; a learner's trial also hands it its steps, and like an exam a mean of ten
+        self.report = report  # report(line, steps, mean) prints line; steps: of a learner's trial; mean: of ten trials
         self.observe = observe  # if given, gets [actor, critic, entropy, gradient's norm] of each update, to watch them
 
     def _build_model(self):
         """Make the variables of one network (§2.2). Returns the list of its weights and its forward pass, a function
         from states s (batch, 4) to the probabilities of the actions p (batch, 2) and the values v (batch,)."""
-        def layer(name, inputs, units):
-            return [tf.get_variable(name + "/weights", (inputs, units), initializer=tf.glorot_uniform_initializer()),
+        def layer(name, n_inputs, units):
+            return [tf.get_variable(name + "/weights", (n_inputs, units), initializer=tf.glorot_uniform_initializer()),
                     tf.get_variable(name + "/biases", (units,), initializer=tf.zeros_initializer())]
         hidden = layer("hidden", NUM_STATES, HIDDEN_UNITS)
         actor = layer("actor", HIDDEN_UNITS, NUM_ACTIONS)
         critic = layer("critic", HIDDEN_UNITS, 1)
         def forward(s):
-            h = tf.nn.relu(tf.nn.xw_plus_b(s, *hidden))  # (batch, 16)
+            h = tf.nn.relu(tf.nn.xw_plus_b(s, *hidden))  # x·W + b: (batch, 16)
             p = tf.nn.softmax(tf.nn.xw_plus_b(h, *actor))  # (batch, 2)
             v = tf.squeeze(tf.nn.xw_plus_b(h, *critic), axis=1)  # (batch, 1) -> (batch,)
             return p, v
         return hidden + actor + critic, forward
 
     def graph_call(self, feeds=(), fetches=(), targets=()):
-        """A function that feeds its arguments (float32 arrays), runs part of the graph, returns the list of fetches."""
+        """A function of float32 arrays: feeds them, runs `targets` for their effect, returns the list of `fetches`."""
         feed, fetch, target = ([part.name for part in parts] for parts in (feeds, fetches, targets))
         try:  # not in TensorFlow's public interface, but takes a tenth of the time of `Session.run`
             from tensorflow.core.protobuf.config_pb2 import CallableOptions
@@ -124,10 +124,10 @@ class LocalBrain:
         self.server = parameter_server
         self.train_queue = []  # samples (s, a, R, s', mask) for the next update
         with tf.variable_scope(name): self._build_model()  # the thread's name goes before the names of its variables
-        with tf.name_scope(name + "/"): self._build_graph()  # ... and of the rest; without "/" it is another scope
+        with tf.name_scope(name + "/"): self._build_graph()  # ... and of the rest; without "/" it would be name_1
 
     def _build_model(self):
-        self.weights, self.forward = self.server._build_model()
+        self.weights, self.forward = self.server._build_model()  # new variables: this scope has none yet
 
     def _build_loss(self, p, v, a, target):
         """The three terms of the loss -log π(a|s)·A + 0.5·A² + 0.01·Σ π·log π, with the advantage A = target - V(s)
@@ -137,18 +137,18 @@ class LocalBrain:
         # The actor treats A as a constant. Without stop_gradient it would also raise V, to make its own loss smaller.
         actor = -log_pi * tf.stop_gradient(advantage)
         critic = LOSS_V * tf.square(advantage)
-        # Σ π·log π is the negative entropy: making it small keeps the policy from being certain too early.
+        # Σ π·log π is the negative entropy: making it low keeps the policy from being certain too early.
         entropy = LOSS_ENTROPY * tf.reduce_sum(p * tf.log(p + 1e-10), axis=1)
         return actor, critic, entropy
 
     def _build_graph(self):  # only describes, once; graph_call makes parts of it callable
-        weights = list(zip(self.weights, self.server.weights))  # pairs: mine, theirs
+        weights = list(zip(self.weights, self.server.weights))  # pairs: mine, the server's
         s, s_ = (tf.placeholder(tf.float32, (None, NUM_STATES), name) for name in ("s", "s_"))
         a = tf.placeholder(tf.float32, (None, NUM_ACTIONS), "a")  # one-hot
         R, mask = (tf.placeholder(tf.float32, (None,), name) for name in ("R", "mask"))  # mask: 0 without s', else 1
         p, v = self.forward(s)
         with tf.name_scope("loss"):
-            target = R + GAMMA_N * tf.stop_gradient(self.forward(s_)[1]) * mask  # (batch,); held still, as DQN's is
+            target = R + GAMMA_N * tf.stop_gradient(self.forward(s_)[1]) * mask  # (batch,); no gradient, as in DQN
             terms = self._build_loss(p, v, a, target)
             loss = tf.reduce_mean(tf.add_n(terms))
         gradients = tf.gradients(loss, self.weights, name="gradient")  # w.r.t. local weights, applied to the server's
@@ -161,7 +161,7 @@ class LocalBrain:
         self._pull, self._push = self.server.graph_call(targets=pull), self.server.graph_call(targets=push)
 
     def pull_parameter_server(self):
-        """Copy the server's weights into this brain: at a trial's start and end, every Tmax frames, before an exam."""
+        """Copy the server's weights into this brain: at a trial's start and end, every Tmax steps, before an exam."""
         self._pull()
 
     def push_parameter_server(self):
@@ -228,7 +228,7 @@ class Environment:
         """Play one trial, in `env` or the thread's own: a learner learns from it, the test thread acts greedily and
         changes nothing. Returns the number of steps. Raises Stopped if the thread has to end."""
         env, brain = env or self.env, self.agent.brain
-        if self.learning: brain.pull_parameter_server()
+        if self.learning: brain.pull_parameter_server()  # its own weights differ at first, and after an exam
         s, _ = env.reset(seed=self.rng.randrange(2 ** 31))
         step, done = 0, False
         while not done:
@@ -248,7 +248,7 @@ class Environment:
 
 class Worker_thread:
     """The work of one thread (§3.2): to learn; or to examine what was learned, and then to show it in `test_trials`
-    trials. The context manager show() gives the environment for such a trial, None for the thread's own."""
+    trials. The context manager show() gives the environment for such a trial, or None: the thread's own."""
     def __init__(self, thread_name, thread_type, parameter_server, seed, test_trials=3, show=contextlib.nullcontext):
         self.name, self.learning, self.server = thread_name, thread_type == "learning", parameter_server
         self.environment = Environment(self.name, thread_type, self.server, random.Random(f"{seed} {self.name}"))
@@ -275,11 +275,11 @@ class Worker_thread:
                 self.server.report(f"{self.name} claims: mean {mean:.1f} steps over its last 10 trials")
                 self.server.claims.append(self.name)  # the test thread takes it out again with its verdict
                 self.server.wait_until(lambda: self.server.learned or self.name not in self.server.claims)
-                last_ten = [0] * 10  # failed: ten more trials before the next claim
+                last_ten = [0] * 10  # failed: ten more trials before the next claim; passed: at the next frame Stopped
 
     def _test(self):
         server, brain = self.server, self.environment.agent.brain
-        brain.pull_parameter_server()  # where `learned` is set from the start, there is no exam
+        brain.pull_parameter_server()  # with --play, `learned` is set from the start: no exam
         while not server.learned:
             server.wait_until(lambda: server.claims or not server.learners)
             if not server.claims: return  # the frames are used up
@@ -290,8 +290,8 @@ class Worker_thread:
             server.claims.pop(0)  # the claimant goes on, or ends
             if server.learned:
                 server.wait_until(lambda: not server.learners)
-                brain.push_parameter_server()  # what passed is saved: no learner is left to overwrite it
-                server.report("Learned")
+                brain.push_parameter_server()  # no learner is left to overwrite what passed
+                server.report("Learned")  # which saves it, too, if a checkpoint is wanted
         steps = []
         for trial in range(1, self.test_trials + 1):
             with self.show() as env: steps.append(self.environment.run(env))
@@ -310,7 +310,7 @@ def main(argv=None):
             workers = [Worker_thread(f"local_thread{i + 1}", "learning", server, run.seed) for i in range(run.workers)]
             workers.append(Worker_thread("test_thread", "test", server, run.seed, run.test_trials, run.show))
             server.session.run(tf.global_variables_initializer())
-            run.begin(server)
+            run.begin(server)  # may fill the server from a checkpoint; a thread's own weights come with its first pull
             graph.finalize()  # from here on no thread can change it
         # M2. Start them. A bound method as target; `lambda: worker.run()` would run the last worker in each.
         threads = [threading.Thread(target=worker.run, name=worker.name, daemon=True) for worker in workers]

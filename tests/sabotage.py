@@ -190,7 +190,7 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("if done or step % Tmax == 0", "if step % Tmax == 0", UPDATES),
     ("if done or step % Tmax == 0", "if done or step % Tmax == 1", UPDATES),
     ("N_WORKERS, Tmax = 8, 10", "N_WORKERS, Tmax = 8, 11", UPDATES),
-    ("        if self.learning: brain.pull_parameter_server()\n", "", ORDER),
+    ("        if self.learning: brain.pull_parameter_server()  #", "        #", ORDER),
     ("brain.update_parameter_server()\n                    brain.pull_parameter_server()\n",
      "brain.update_parameter_server()\n", ORDER),
     ("brain.update_parameter_server()\n                    brain.pull_parameter_server()\n",
@@ -231,7 +231,7 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("            brain.pull_parameter_server()  # weights that stay", "            pass  # weights that stay", PASSED),
     ("                server.wait_until(lambda: not server.learners)\n", "", PASSED),
     ("                brain.push_parameter_server()", "                pass", PASSED),
-    ("                server.report(\"Learned\")\n", "", PASSED),
+    ("                server.report(\"Learned\")", "                pass", PASSED),
     ("self.environment.agent.brain\n        brain.pull_parameter_server()",
      "self.environment.agent.brain\n        pass", ONLY_SHOWN),
     ("while not server.learned:", "while True:", ONLY_SHOWN),
@@ -311,6 +311,8 @@ def survives(script, old, new, test):
 def main():
     word, failures = (sys.argv + [""])[1], 0
     faults = [fault for fault in FAULTS if word in str(fault)]
+    if not faults:
+        sys.exit(f"No fault of the list has {word!r} in it.")
     script = (ROOT / "a3c_cartpole.py").read_text(encoding="utf-8")
     intact = run(script, *dict.fromkeys(test for *_, test in faults))
     if intact.returncode:

@@ -103,14 +103,15 @@ def test_the_commands_of_the_script_run_one_after_the_other(tmp_path):
 def test_the_other_commands_are_those_that_ci_and_the_next_test_run():
     rest = [line for line in COMMANDS if line not in OF_SCRIPT]
     assert rest[0].endswith("&& .venv/bin/python a3c_cartpole.py")
-    assert rest[1] == "python tests/benchmark.py --learning --seeds 20"
+    assert rest[1] == "python tests/benchmark.py --learning --seeds 20 --max-frames 400000"
     assert rest[2].endswith("&& .venv/bin/python -m pytest -n 2 tests")
     assert rest[3:] == ["python -m pytest tests -m long", "python tests/sabotage.py",
                         "python tests/versions.py", "python tests/benchmark.py"]
 
 
 @pytest.mark.parametrize("command, says", [
-    (["tests/benchmark.py", "--learning", "--seeds", "1"], r"\| seeds that learned \| 1 of 1 \|"),
+    (["tests/benchmark.py", "--learning", "--seeds", "1", "--max-frames", "400000"],
+     r"\| seeds that learned \| 1 of 1 \|"),
     (["tests/sabotage.py", "memory.pop"], r"1 faults, 0 survivors"),
     (["tests/versions.py", "--help"], r"newest, oldest, classic"),
     (["-m", "pytest", "tests", "-m", "long", "--collect-only", "-q"], r"tests? collected|/\d+ tests")])
