@@ -215,6 +215,7 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("if mean > LEARNED_MEAN:", "if mean >= LEARNED_MEAN:", BAR),
     ("LEARNED_MEAN = 199", "LEARNED_MEAN = 195", BAR),
     ("                last_ten = [0] * 10  # failed", "                pass  # failed", FAILED),
+    ("                last_ten = [0] * 10  # failed", "                last_ten = [0] * 11  # failed", FAILED),
     ("server.learned = mean > LEARNED_MEAN", "server.learned = True", FAILED),
     ("server.learned = mean > LEARNED_MEAN", "server.learned = mean >= LEARNED_MEAN", FAILED),
     ("self.server.claims.append(self.name)", "self.server.learned = True", FAILED),  # a claim without an exam
