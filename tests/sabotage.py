@@ -77,6 +77,8 @@ STDOUT = "test_drills.py::test_a_disk_too_full_for_stdout_is_one_line_and_saves"
 TEE = "test_drills.py::test_ctrl_c_is_130_even_when_it_ended_the_reader_too"
 LATE = "test_drills.py::test_a_signal_that_came_while_python_drops_exceptions_still_stops_it"
 TWICE = "test_worker_thread.py::test_of_two_exceptions_the_first_is_kept"
+BUILDING = "test_drills.py::test_a_signal_while_the_graph_is_built_ends_it_there"
+HANGS = "test_drills.py::test_a_thread_that_hangs_is_left_behind_and_the_first_of_two_signals_counts"
 THROWN = "test_drills.py::test_the_film_of_a_trial_that_was_stopped_is_not_even_made"
 HALF = "test_drills.py::test_a_film_that_cannot_be_made_is_one_line_and_what_was_learned_is_saved"
 ASCII = "test_drills.py::test_neither_an_ascii_locale_nor_a_home_that_cannot_be_written_stops_it"
@@ -250,6 +252,12 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("tf.disable_eager_execution()", "tf.disable_eager_execution(); tf.disable_resource_variables()", GRAPH),
     # main and Run
     ("graph.finalize()", "graph", MAIN),
+    ("as graph, tf.device(\"/cpu:0\"):", "as graph:", MAIN),
+    ("with Run(argv) as run, contextlib.suppress(Stopped):", "with Run(argv) as run:", BUILDING),
+    ("            if self.server is None: raise Stopped\n", "", BUILDING),
+    ("name=worker.name, daemon=True)", "name=worker.name)", HANGS),
+    ("            patience -= 0.02 * self.server.stopped\n", "", HANGS),
+    ("self.signum = self.signum or signal.Signals(signum)", "self.signum = signal.Signals(signum)", HANGS),
     ("target=worker.run, name", "target=lambda: worker.run(), name", MAIN),
     ("f\"local_thread{i + 1}\"", "f\"local_thread{i}\"", MAIN),
     ("tf.device(\"/cpu:0\"):\n            tf.set_random_seed(run.seed)\n", "tf.device(\"/cpu:0\"):\n", SEED),

@@ -513,6 +513,43 @@ def test_a_signal_that_came_while_python_drops_exceptions_still_stops_it(monkeyp
     assert (out, said(err)) == ("", "Stopped by SIGTERM\n")
 
 
+def test_a_signal_while_the_graph_is_built_ends_it_there(tmp_path, monkeypatch, capfd):
+    builds = []
+
+    def interrupted(brain):
+        builds.append(brain)
+        signal.raise_signal(signal.SIGINT)
+    monkeypatch.setattr(a3c.LocalBrain, "_build_graph", interrupted)
+    assert a3c.main(["--render", "none", "--checkpoint", str(tmp_path / "saved")]) == 130
+    out, err = capfd.readouterr()
+    assert (len(builds), out, said(err)) == (1, "", "Stopped by SIGINT\n") and not list(tmp_path.iterdir())
+
+
+HANG = """
+import threading
+act = a3c.Agent.act
+def hanging(agent, s, greedy=False):
+    if threading.current_thread().name == "local_thread2":
+        print("hangs", flush=True)
+        threading.Event().wait()
+    return act(agent, s, greedy)
+a3c.Agent.act = hanging
+"""
+
+
+@posix
+def test_a_thread_that_hangs_is_left_behind_and_the_first_of_two_signals_counts(tmp_path):
+    process = popen([sys.executable, "-c", BEGIN + HANG + END, str(ROOT), "--render", "none", "--checkpoint", "saved"],
+                    cwd=tmp_path)
+    while process.stdout.readline() != "hangs\n":
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    status, out, err = finish(process, timeout=60)
+    assert (status, err) == (130, "Stopped by SIGINT\n")
+    play(tmp_path / "saved")
+
+
 def test_a_narrow_terminal_gets_narrow_help_and_an_error_is_still_one_line(monkeypatch, capfd):
     monkeypatch.setenv("COLUMNS", "40")
     for args, expected in (["--help"], 0), (["--speed"], 2), (["--seed", "x" * 100], 2):

@@ -150,7 +150,10 @@ def test_main_builds_one_finalized_graph_before_the_first_thread_starts(monkeypa
     assert [name for name, *_ in seen] == [name for _, name, *_ in seen] == [
         "local_thread1", "local_thread2", "local_thread3", "test_thread"]
     assert len({id(server) for *_, server, _ in seen}) == len({id(graph) for *_, graph in seen}) == 1
-    assert all(operation.device in ("/device:CPU:0", "") for operation in seen[0][3].get_operations())
+    operations = seen[0][3].get_operations()
+    assert all(operation.device in ("/device:CPU:0", "") for operation in operations)  # "": those of first values
+    assert {(operation.type, operation.device) for operation in operations} >= {
+        (kind, "/device:CPU:0") for kind in ("VarHandleOp", "MatMul", "ResourceApplyRMSProp", "AssignVariableOp")}
     assert [device.device_type for device in seen[0][2].session.list_devices()] == ["CPU"]
 
 
