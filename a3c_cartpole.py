@@ -36,10 +36,10 @@ ENV = "CartPole-v0"
 _env = gym.make(ENV)
 NUM_STATES = _env.observation_space.shape[0]  # 4: cart position x and velocity v, pole angle θ and its velocity ω
 NUM_ACTIONS = int(_env.action_space.n)  # 2: push the cart to the left, to the right
-ONE_HOT = np.eye(NUM_ACTIONS, dtype=np.float32)  # row a stands for action a
-NONE_STATE = np.zeros(NUM_STATES, np.float32)  # fed for s' where the trial has ended: the mask drops its V
+ONE_HOT = np.eye(NUM_ACTIONS)  # row a stands for action a
+NONE_STATE = np.zeros(NUM_STATES)  # fed for s' where the trial has ended: the mask drops its V
 LEARNED_MEAN = 199  # ten trials must average more steps; a trial ends at 200
-HIDDEN_UNITS, MIN_BATCH = 16, 5  # fewer queued samples than MIN_BATCH make no update yet (Tmax = 1)
+HIDDEN_UNITS, MIN_BATCH = 16, 5  # with fewer queued samples an update waits, as with Tmax = 1
 LOSS_V, LOSS_ENTROPY = 0.5, 0.01  # weights of the critic's loss and of the entropy term, beside the actor's loss
 LEARNING_RATE, RMSPROP_DECAY = 5e-3, 0.99
 GAMMA, N_STEP_RETURN = 0.99, 5
@@ -70,7 +70,7 @@ class ParameterServer:
             self.optimizer = tf.train.RMSPropOptimizer(LEARNING_RATE, RMSPROP_DECAY)  # one set of averages for all
         self.lock, self.frames, self.max_frames = threading.Lock(), 0, max_frames  # frames: steps of all learners
         self.learners, self.claims = learners, []  # how many learning threads are left; who waits for an exam
-        self.learned = self.stopped = False  # learned: set by the test thread; stopped: by whoever has to end them all
+        self.learned = self.stopped = False  # learned: an exam was passed, or --play; stopped: all have to end
         self.failure = None  # the exception of a thread that failed
         self.report = report  # report(line, steps, mean) prints line; steps: of a learner's trial; mean: of ten trials
         self.observe = observe  # if given, gets [actor, critic, entropy, gradient's norm] of each update, to watch them
@@ -180,7 +180,7 @@ class LocalBrain:
         return self._predict(s)[0]
 
     def train_push(self, s, a, R, s_):
-        """Queue a sample: state (4,), one-hot action (2,), sum of rewards R, state n steps on or None at the end."""
+        """Queue a sample: state (4,), one-hot action (2,), n-step return R, state n steps on or None past the end."""
         self.train_queue.append((s, a, R, NONE_STATE, 0.0) if s_ is None else (s, a, R, s_, 1.0))
 
 
@@ -361,20 +361,21 @@ class Run(contextlib.ExitStack):
                 self.error(f"argument --{flag.replace('_', '-')}: give a whole number from {low} to {2 ** 32 - 1}")
         for flag, folder in (("--video-dir", None if self.render == "none" else self.video_dir),
                              ("--checkpoint", None if self.play else self.checkpoint), ("--logdir", self.logdir)):
-            path = pathlib.Path(folder or os.devnull).absolute()
+            if folder is None: continue
             try:  # to make a file in it, or where it would be made
-                if folder is not None:
-                    tempfile.TemporaryFile(dir=next(part for part in (path, *path.parents) if part.exists())).close()
+                path = pathlib.Path(folder or os.devnull).absolute()  # "" alone would be the current folder
+                tempfile.TemporaryFile(dir=next(part for part in (path, *path.parents) if part.exists())).close()
             except OSError as reason:
                 self.error(f"argument {flag}: cannot write in {folder!r} ({reason.strerror}), name another directory")
+        if "[" in (self.checkpoint or ""): self.error("argument --checkpoint: leave out [, a wildcard of TensorFlow's")
         if self.render != "none":
             if missing := " ".join(name for name in ("pygame", "moviepy") if not importlib.util.find_spec(name)):
                 self.error(f"argument --render: needs a package, pip install {missing}; or take --render none")
             self.window = self.render != "video" and self.can_open_window()
             if self.render == "human" and not self.window: self.error("argument --render: no window here, take video")
-            os.environ.update({} if self.window else {"SDL_VIDEODRIVER": "dummy"})  # dummy: pygame draws in memory only
+            if not self.window: os.environ["SDL_VIDEODRIVER"] = "dummy"  # pygame draws in memory only
         self.show = contextlib.nullcontext if self.render == "none" else self.film
-        self.workers *= not self.play
+        if self.play: self.workers = 0
 
     def can_open_window(self):
         """Whether a thread may open a window here. On macOS ("cocoa") only the main thread may."""
@@ -393,7 +394,7 @@ class Run(contextlib.ExitStack):
         self.saver = tf.train.Saver(variables := tf.global_variables("parameter_server/"), save_relative_paths=True)
         try:
             if self.play or self.checkpoint and os.path.exists(os.path.join(self.checkpoint, "checkpoint")):
-                latest = self.checkpoint and tf.train.latest_checkpoint(self.checkpoint) or os.devnull  # holds nothing
+                latest = self.checkpoint and tf.train.latest_checkpoint(self.checkpoint) or os.devnull  # refused below
                 shapes = tf.train.load_checkpoint(latest).get_variable_to_shape_map()
                 if any(shapes.get(variable.op.name) != variable.shape for variable in variables): raise ValueError
                 self.saver.restore(server.session, latest)
@@ -405,7 +406,6 @@ class Run(contextlib.ExitStack):
         server.stopped, self.server, self.start_time = bool(self.signum), server, time.perf_counter()
         if self.logdir:
             with self.writing("curves", self.logdir):
-                os.makedirs(self.logdir, exist_ok=True)
                 self.events = tf.io.TFRecordWriter(os.path.join(self.logdir, f"events.out.tfevents.{time.time_ns()}"))
             self.log(graph_def=server.session.graph.as_graph_def(add_shapes=True).SerializeToString())
 
@@ -416,19 +416,20 @@ class Run(contextlib.ExitStack):
 
     @contextlib.contextmanager
     def writing(self, what, folder, errors=(OSError, tf.errors.OpError, ValueError)):
-        """Give up with one line if the folder, or something in it, cannot be written."""
-        try: yield
+        """Make the folder. Give up with one line if it, or something in it, cannot be written."""
+        try:
+            os.makedirs(folder, exist_ok=True)
+            yield
         except errors as reason: sys.exit(f"{what} cannot be written in {folder!r}: {' '.join(str(reason).split())}")
 
     def save(self):  # the server's weights and RMSProp averages, unless that is done already
         if self.checkpoint and (frames := self.server.frames) != self.saved_frames:
             with self.writing("the checkpoint", self.checkpoint):
-                os.makedirs(self.checkpoint, exist_ok=True)
                 self.saver.save(self.server.session, f"{self.checkpoint}/model", frames, write_meta_graph=False)
                 self.saved_frames = frames
 
     def report(self, line, steps=None, mean=0.0):
-        """Print what a thread says. Learners' trials, which come with `steps`, make a line of their own every 50."""
+        """Print what a thread says, save what is learned. Learners' trials, with `steps`, share a line for every 50."""
         with self.lock:
             frames, seconds = self.server.frames, time.perf_counter() - self.start_time
             if line == "Learned":
@@ -439,9 +440,8 @@ class Run(contextlib.ExitStack):
             if self.logdir and self.updates and mean:
                 name = threading.current_thread().name
                 points = {f"steps/{name}": steps, f"mean_of_last_ten/{name}": mean} if steps else {"exam": mean}
-                means = (sum(column) / len(column) for column in zip(*self.updates[-10:]))
-                points |= zip(("loss/actor", "loss/critic", "loss/entropy", "gradient"), means)
-                points |= {"epsilon": self.server.epsilon(), "updates_per_second": len(self.updates) / seconds}
+                means = zip(("loss/actor", "loss/critic", "loss/entropy", "gradient"), np.mean(self.updates[-10:], 0))
+                points |= dict(means, epsilon=self.server.epsilon(), updates_per_second=len(self.updates) / seconds)
                 self.log(summary=tf.Summary(value=[tf.Summary.Value(tag=t, simple_value=points[t]) for t in points]))
             if steps is not None:
                 self.steps.append(steps)
@@ -452,17 +452,17 @@ class Run(contextlib.ExitStack):
 
     def print(self, line):
         try: print(line, flush=True)
-        except OSError as reason:  # a broken pipe: whoever reads this has read enough, as in `| head`
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError as reason:  # a full disk, or a reader that has read enough, as in `| head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # lest the flush at exit fails, too
             sys.exit(1 if isinstance(reason, BrokenPipeError) else f"stdout cannot be written: {reason.strerror}")
 
     @contextlib.contextmanager
     def film(self):
         """Give an environment that films its one trial, and shows it in a window, as far as that is wanted."""
-        # Only a film that is whole leaves the hidden folder. What MoviePy prints under classic Gym is dropped.
+        # Only a whole film leaves the hidden folder. 1e9: step() makes none yet. What classic Gym prints is dropped.
         with self.writing("the film", self.video_dir, OSError), contextlib.redirect_stdout(io.StringIO()), \
-                contextlib.redirect_stderr(io.StringIO()), tempfile.TemporaryDirectory(
-                    prefix=".film-", dir=os.makedirs(self.video_dir, exist_ok=True) or self.video_dir) as hidden:
+                contextlib.redirect_stderr(io.StringIO()), \
+                tempfile.TemporaryDirectory(prefix=".film-", dir=self.video_dir) as hidden:
             recorder = gym.wrappers.RecordVideo(gym.make(ENV, render_mode="rgb_array_list"), hidden, video_length=1e9)
             with contextlib.closing(gym.wrappers.HumanRendering(recorder) if self.window else recorder) as env:
                 try:
@@ -480,7 +480,7 @@ class Run(contextlib.ExitStack):
         patience = 5.0
         while patience > 0 and any(thread.is_alive() for thread in threads):
             time.sleep(0.02)
-            patience -= 0.02 * self.server.stopped
+            if self.server.stopped: patience -= 0.02
         self.save()
 
     def finish(self):

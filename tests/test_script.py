@@ -172,6 +172,7 @@ BAD = [(("--workers", "0"), "--workers"), (("--workers", "-1"), "--workers"), ((
        (("--play", "--checkpoint", ""), "--checkpoint"), (("--play", "--checkpoint", "file"), "--checkpoint"),
        (("--checkpoint", ""), "--checkpoint"), (("--checkpoint", "file"), "--checkpoint"),
        (("--checkpoint", "file/below"), "--checkpoint"), (("--checkpoint", "x" * 300), "--checkpoint"),
+       (("--checkpoint", "run[1]"), "--checkpoint"),  # TensorFlow would save there, and find nothing
        (("--logdir", ""), "--logdir"), (("--logdir", "file/below"), "--logdir"), (("--video-dir", ""), "--video-dir"),
        (("--video-dir", "file"), "--video-dir"),
        (("--video-dir", "empty/" + "x" * 300), "--video-dir"), (("--speed",), "--speed"), (("more",), "more")]
