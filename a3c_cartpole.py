@@ -462,7 +462,7 @@ class Run(contextlib.ExitStack):
         # Only a whole film leaves the hidden folder. 1e9: step() makes none yet. What classic Gym prints is dropped.
         with self.writing("the film", self.video_dir, OSError), contextlib.redirect_stdout(io.StringIO()), \
                 contextlib.redirect_stderr(io.StringIO()), \
-                tempfile.TemporaryDirectory(prefix=".film-", dir=self.video_dir) as hidden:
+                tempfile.TemporaryDirectory(prefix=".film-", dir=os.path.abspath(self.video_dir)) as hidden:
             recorder = gym.wrappers.RecordVideo(gym.make(ENV, render_mode="rgb_array_list"), hidden, video_length=1e9)
             with contextlib.closing(gym.wrappers.HumanRendering(recorder) if self.window else recorder) as env:
                 try:
