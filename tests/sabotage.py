@@ -66,6 +66,7 @@ GOES_ON = "test_script.py::test_training_goes_on_from_a_checkpoint"
 BAD = "test_script.py::test_bad_input_gets_one_line_and_writes_nothing"
 NETWORK = "test_script.py::test_a_checkpoint_of_another_network_is_refused"
 DAMAGED = "test_script.py::test_a_damaged_checkpoint_is_refused"
+WHOLE = "test_script.py::test_it_learns_films_saves_and_plays_back"
 SIGNAL = "test_script.py::test_a_signal_ends_it_orderly_and_saves"
 PIPE = "test_script.py::test_a_reader_that_leaves_ends_it_quietly"
 CRASH_SHOWN = "test_script.py::test_an_exception_in_a_thread_is_shown_once_with_the_threads_name"
@@ -77,6 +78,8 @@ STDOUT = "test_drills.py::test_a_disk_too_full_for_stdout_is_one_line_and_saves"
 TEE = "test_drills.py::test_ctrl_c_is_130_even_when_it_ended_the_reader_too"
 LATE = "test_drills.py::test_a_signal_that_came_while_python_drops_exceptions_still_stops_it"
 TWICE = "test_worker_thread.py::test_of_two_exceptions_the_first_is_kept"
+WINDOW = "test_drills.py::test_where_a_window_opens_each_frame_is_shown_in_it_and_filmed"
+DRIVER = "test_drills.py::test_a_video_driver_that_does_not_work_is_no_window"
 BUILDING = "test_drills.py::test_a_signal_while_the_graph_is_built_ends_it_there"
 HANGS = "test_drills.py::test_a_thread_that_hangs_is_left_behind_and_the_first_of_two_signals_counts"
 THROWN = "test_drills.py::test_the_film_of_a_trial_that_was_stopped_is_not_even_made"
@@ -289,6 +292,12 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("bool(self.signum), server, time", "False, server, time", LATE),
     ("finally: recorder.recording = (", "finally: (", THROWN),
     ("importlib.import_module(\"moviepy\").VideoFileClip(f\"{hidden}/rl-video-episode-0.mp4\").close()", "pass", HALF),
+    ("SDL_FRAMEBUFFER_ACCELERATION=\"0\", ", "", WINDOW),  # crashes
+    ("gym.wrappers.HumanRendering(recorder) if self.window else recorder", "recorder", WINDOW),
+    ("if not self.window: os.environ", "os.environ", WINDOW),
+    ("with contextlib.suppress(pygame.error):", "if True:", DRIVER),
+    ("                self.save()\n            if steps", "            if steps", WHOLE),
+    ("                self.saved_frames = frames\n", "", WHOLE),
     ("reconfigure(errors=\"backslashreplace\")", "reconfigure()", ASCII),
     ("{' '.join(str(reason).split())}", "{str(reason).splitlines()[0]}", REASON),
     ("            self.events.flush()\n", "", FULL),

@@ -586,6 +586,39 @@ def test_it_runs_from_another_folder_with_spaces_and_japanese_names(tmp_path, mo
     assert {path.name for path in here.iterdir()} == {"重み と ε", "動画 films"}
 
 
+WINDOW = """
+import collections, os, threading, pygame
+try_it, flip, shown = a3c.Run.can_open_window, pygame.display.flip, collections.Counter()
+def opens(run):
+    try_it(run)
+    return True
+def noted():
+    shown[threading.current_thread().name, *pygame.display.get_window_size()] += 1
+    flip()
+a3c.Run.can_open_window, pygame.display.flip = opens, noted
+status = a3c.main(sys.argv[1:])
+print(*shown.items(), os.environ["SDL_VIDEODRIVER"])
+sys.exit(status)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="SDL draws without a screen in another way elsewhere")
+def test_where_a_window_opens_each_frame_is_shown_in_it_and_filmed(tmp_path):
+    status, out, err = drive(LEARN_AT_ONCE + WINDOW, "--render", "human", "--test-trials", 1, "--workers", 1,
+                             cwd=tmp_path, SDL_VIDEODRIVER="offscreen")
+    assert (status, err) == (0, "")
+    steps = int(TRIAL.search(out)[1])
+    assert out.splitlines()[-1] == f"(('test_thread', 600, 400), {steps + 1}) offscreen"
+    assert steps <= len(iio.imread(tmp_path / "movie/A3C/a3c-001.mp4")) <= steps + 1
+
+
+def test_a_video_driver_that_does_not_work_is_no_window(monkeypatch, capfd):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "missing")
+    with pytest.raises(SystemExit) as exit:
+        a3c.main(["--render", "human"])
+    assert exit.value.code == 2 and "argument --render: no window here" in capfd.readouterr().err
+
+
 # Cores
 
 LONG = pytest.mark.long

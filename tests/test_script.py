@@ -49,6 +49,7 @@ def test_it_learns_films_saves_and_plays_back(tmp_path):
         {"checkpoint", checkpoint + ".index", checkpoint + ".data-00000-of-00001"}
     films = {path: path.read_bytes() for path in (tmp_path / "movie/A3C").iterdir()}
     saved = {path: path.read_bytes() for path in (tmp_path / "saved").iterdir()}
+    assert max(path.stat().st_mtime for path in saved) <= min(path.stat().st_mtime for path in films)  # when learned
     status, out, err = run("--play", "--checkpoint", "saved", "--test-trials", 1, cwd=tmp_path)
     steps = out[0].split()[3]
     assert (status, out, err) == (0, [f"Test trial 1: {steps} steps", f"Test: mean {steps}.0 steps over 1 trials",
