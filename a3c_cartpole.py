@@ -437,7 +437,7 @@ class Run(contextlib.ExitStack):
                          f"({(frames - self.saved_frames) / seconds:.0f} frames/s)")
                 self.save()
             if steps is None or self.verbose: self.print(line)
-            if self.logdir and self.updates and mean:
+            if self.updates and mean:
                 name = threading.current_thread().name
                 points = {f"steps/{name}": steps, f"mean_of_last_ten/{name}": mean} if steps else {"exam": mean}
                 means = zip(("loss/actor", "loss/critic", "loss/entropy", "gradient"), np.mean(self.updates[-10:], 0))

@@ -66,6 +66,7 @@ GOES_ON = "test_script.py::test_training_goes_on_from_a_checkpoint"
 BAD = "test_script.py::test_bad_input_gets_one_line_and_writes_nothing"
 NETWORK = "test_script.py::test_a_checkpoint_of_another_network_is_refused"
 DAMAGED = "test_script.py::test_a_damaged_checkpoint_is_refused"
+MIX = "test_script.py::test_lines_of_different_threads_never_mix_and_every_fiftieth_trial_makes_one"
 WHOLE = "test_script.py::test_it_learns_films_saves_and_plays_back"
 SIGNAL = "test_script.py::test_a_signal_ends_it_orderly_and_saves"
 PIPE = "test_script.py::test_a_reader_that_leaves_ends_it_quietly"
@@ -292,6 +293,7 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("bool(self.signum), server, time", "False, server, time", LATE),
     ("finally: recorder.recording = (", "finally: (", THROWN),
     ("importlib.import_module(\"moviepy\").VideoFileClip(f\"{hidden}/rl-video-episode-0.mp4\").close()", "pass", HALF),
+    ("        with self.lock:\n            frames, seconds", "        if True:\n            frames, seconds", MIX),
     ("SDL_FRAMEBUFFER_ACCELERATION=\"0\", ", "", WINDOW),  # crashes
     ("gym.wrappers.HumanRendering(recorder) if self.window else recorder", "recorder", WINDOW),
     ("if not self.window: os.environ", "os.environ", WINDOW),

@@ -1,11 +1,13 @@
 """The real script, started as its user starts it: learns, films, saves, plays; refuses bad input; ends when told."""
 import collections
+import io
 import os
 import re
 import signal
 import stat
 import subprocess
 import sys
+import time
 
 import imageio.v3 as iio
 import numpy as np
@@ -94,6 +96,20 @@ def test_two_runs_in_one_process_are_independent(capsys):
         outputs.append(capsys.readouterr().out)
     assert outputs[0] == outputs[1]
     assert handlers == [signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)]
+
+
+def test_lines_of_different_threads_never_mix_and_every_fiftieth_trial_makes_one(monkeypatch):
+    class Halting(io.StringIO):
+        def write(self, text):
+            for part in text[:5], text[5:]:
+                super().write(part)
+                time.sleep(1e-5)  # lets other threads run in the middle of a line
+    monkeypatch.setattr(sys, "stdout", Halting())
+    assert a3c.main(["--render", "none", "--max-frames", "3000", "--verbose"]) == 1
+    *lines, last = sys.stdout.getvalue().splitlines()
+    progress = [int(match[2]) for match in map(PROGRESS.fullmatch, lines) if match]
+    trials = [line for line in lines if re.fullmatch(r"local_thread\d, trial \d+: \d+ steps, mean of .* \d+\.\d", line)]
+    assert len(trials) + len(progress) == len(lines) and progress == list(range(50, len(trials) + 1, 50)), lines
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="only Linux lets threads choose their cores")
