@@ -22,6 +22,8 @@ def pytest_configure(config):
     """`pytest tests` runs the short form of each drill, `pytest tests -m long` the long one."""
     config.addinivalue_line("markers", "long: the long form of a drill, left out unless asked for with -m long")
     config.option.markexpr = config.option.markexpr or "not long"
+    if getattr(config.option, "numprocesses", None):  # with -n: else one process idles while the other has a long queue
+        config.option.dist = "worksteal"
 
 
 class Built:
