@@ -593,7 +593,7 @@ def opens(run):
     try_it(run)
     return True
 def noted():
-    shown[threading.current_thread().name, *pygame.display.get_window_size()] += 1
+    shown[(threading.current_thread().name, *pygame.display.get_window_size())] += 1
     flip()
 a3c.Run.can_open_window, pygame.display.flip = opens, noted
 status = a3c.main(sys.argv[1:])
