@@ -5,7 +5,7 @@ Read it beside sugulu's tutorial, whose sections (§) it names: https://qiita.co
 Several threads play at once, each with a network of its own: its actor π(a|s) chooses actions, its critic V(s) predicts
 what is to be gained from s on. An action that brought more than predicted, whose advantage A is positive, becomes
 likelier. All threads improve one shared network, and copy it again and again (Mnih et al. 2016, arXiv:1602.01783).
-The tutorial's five classes and `main` are all of A3C; skip what comes after `main`. The way of one frame:
+The tutorial's five classes and `main` are all of A3C; skip what comes after `main`. The path of a frame, one step:
 Environment.run -> Agent.act -> env.step -> Agent.advantage_push_local_brain -> LocalBrain.train_push, and every Tmax
 steps and at a trial's end LocalBrain.update_parameter_server -> LocalBrain.pull_parameter_server.
 
@@ -38,8 +38,8 @@ NUM_STATES = _env.observation_space.shape[0]  # 4: cart position x and velocity 
 NUM_ACTIONS = int(_env.action_space.n)  # 2: push the cart to the left, to the right
 ONE_HOT = np.eye(NUM_ACTIONS)  # row a stands for action a
 NONE_STATE = np.zeros(NUM_STATES)  # fed for s' where the trial has ended: the mask drops its V
-LEARNED_MEAN = 199  # ten trials must average more steps; a trial ends at 200
-HIDDEN_UNITS, MIN_BATCH = 16, 5  # with fewer queued samples an update waits, as with Tmax = 1
+LEARNED_MEAN = 199  # ten trials must average more steps than this; a trial ends at 200
+HIDDEN_UNITS, MIN_BATCH = 16, 5  # with fewer queued samples an update waits (not with these values; with Tmax = 1)
 LOSS_V, LOSS_ENTROPY = 0.5, 0.01  # weights of the critic's loss and of the entropy term, beside the actor's loss
 LEARNING_RATE, RMSPROP_DECAY = 5e-3, 0.99
 GAMMA, N_STEP_RETURN = 0.99, 5
@@ -55,9 +55,9 @@ class Stopped(Exception):
 
 class ParameterServer:
     """The shared network and its optimizer (§3.5), and whatever else the threads share.
-    No lock holds the weights together. TensorFlow locks one array at a time: no update is lost, but a pull may mix
-    arrays from before and after another thread's update, and gradients belong to weights that have moved on. Where
-    updates are small, A3C's asynchrony costs less than waiting ("Hogwild", arXiv:1106.5730). Counters change under
+    No lock covers all the weights. TensorFlow locks one array at a time: no update is lost, but a pull may mix arrays
+    from before and after another thread's update, and gradients belong to weights that have moved on. A3C accepts that
+    so that no thread waits, as "Hogwild" (arXiv:1106.5730) does where updates rarely meet. Counters change under
     `lock`: `+= 1` reads, adds, writes. Flags and claims need none: assignment, append, pop are atomic under the GIL."""
     def __init__(self, learners, max_frames=1_000_000, report=lambda line, steps=None, mean=0.0: None, observe=None):
         # Matrices this small are multiplied fastest in the calling thread: handing them to others takes longer.
@@ -67,7 +67,7 @@ class ParameterServer:
         self.session = tf.Session(config=config)  # many threads may call it at once
         with tf.variable_scope("parameter_server"):
             self.weights, _ = self._build_model()
-            self.optimizer = tf.train.RMSPropOptimizer(LEARNING_RATE, RMSPROP_DECAY)  # one set of averages for all
+            self.optimizer = tf.train.RMSPropOptimizer(LEARNING_RATE, RMSPROP_DECAY)  # its averages are shared, too
         self.lock, self.frames, self.max_frames = threading.Lock(), 0, max_frames  # frames: steps of all learners
         self.learners, self.claims = learners, []  # how many learning threads are left; who waits for an exam
         self.learned = self.stopped = False  # learned: an exam was passed, or --play; stopped: all have to end
@@ -119,7 +119,7 @@ class ParameterServer:
 
 
 class LocalBrain:
-    """A thread's own copy of the network (§3.6): acts, and computes the gradients that move the server's weights."""
+    """A thread's own copy of the network (§3.6): gives π, and computes the gradients that move the server's weights."""
     def __init__(self, name, parameter_server):
         self.server = parameter_server
         self.train_queue = []  # samples (s, a, R, s', mask) for the next update
@@ -127,7 +127,7 @@ class LocalBrain:
         with tf.name_scope(name + "/"): self._build_graph()  # ... and of the rest; without "/" it would be name_1
 
     def _build_model(self):
-        self.weights, self.forward = self.server._build_model()  # new variables: this scope has none yet
+        self.weights, self.forward = self.server._build_model()  # the same shape, but variables of its own
 
     def _build_loss(self, p, v, a, target):
         """The three terms of the loss -log π(a|s)·A + 0.5·A² + 0.01·Σ π·log π, with the advantage A = target - V(s)
@@ -142,7 +142,7 @@ class LocalBrain:
         return actor, critic, entropy
 
     def _build_graph(self):  # only describes, once; graph_call makes parts of it callable
-        weights = list(zip(self.weights, self.server.weights))  # pairs: mine, the server's
+        pairs = list(zip(self.weights, self.server.weights))  # of variables: mine, the server's
         s, s_ = (tf.placeholder(tf.float32, (None, NUM_STATES), name) for name in ("s", "s_"))
         a = tf.placeholder(tf.float32, (None, NUM_ACTIONS), "a")  # one-hot
         R, mask = (tf.placeholder(tf.float32, (None,), name) for name in ("R", "mask"))  # mask: 0 without s', else 1
@@ -154,14 +154,14 @@ class LocalBrain:
         gradients = tf.gradients(loss, self.weights, name="gradient")  # w.r.t. local weights, applied to the server's
         update = self.server.optimizer.apply_gradients(zip(gradients, self.server.weights), name="update")
         figures = [tf.stack([*map(tf.reduce_mean, terms), tf.global_norm(gradients)])] if self.server.observe else []
-        with tf.name_scope("pull"): pull = [mine.assign(theirs) for mine, theirs in weights]
-        with tf.name_scope("push"): push = [theirs.assign(mine) for mine, theirs in weights]
+        with tf.name_scope("pull"): pull = [mine.assign(theirs) for mine, theirs in pairs]
+        with tf.name_scope("push"): push = [theirs.assign(mine) for mine, theirs in pairs]
         self._predict = self.server.graph_call([s], [p])
         self._update = self.server.graph_call([s, a, R, s_, mask], figures, [update])
         self._pull, self._push = self.server.graph_call(targets=pull), self.server.graph_call(targets=push)
 
     def pull_parameter_server(self):
-        """Copy the server's weights into this brain: at a trial's start and end, every Tmax steps, before an exam."""
+        """Copy the server's weights here: a learner does it every Tmax steps, the test thread before each exam."""
         self._pull()
 
     def push_parameter_server(self):
@@ -169,11 +169,11 @@ class LocalBrain:
         self._push()
 
     def update_parameter_server(self):
-        """Use up the queue for one gradient, by which the server's RMSProp moves the server's weights."""
+        """Use up the queue, if it is long enough, for one gradient, by which RMSProp moves the server's weights."""
         if len(self.train_queue) >= MIN_BATCH:
             samples, self.train_queue = self.train_queue, []
-            figures = self._update(*(np.array(column, np.float32) for column in zip(*samples)))
-            if self.server.observe: self.server.observe(figures[0].tolist())
+            figures = self._update(*(np.array(column, np.float32) for column in zip(*samples)))  # all s, all a, ...
+            if self.server.observe: self.server.observe(figures[0].tolist())  # with --logdir
 
     def predict_p(self, s):
         """The probabilities of the actions, π (batch, 2), in the states s (batch, 4)."""
@@ -197,19 +197,19 @@ class Agent:
         if not greedy and self.rng.random() < self.server.epsilon(): return self.rng.randrange(NUM_ACTIONS)
         [p] = self.brain.predict_p(s[np.newaxis]).tolist()  # (4,) -> (1, 4) -> (1, 2) -> (2,)
         if greedy: return p.index(max(p))
-        # π shares out the stretch from 0 to 1 among the actions; a random number falls into the part of one of them.
+        # Laid end to end the probabilities fill 0 to 1, the last one the rest; a random number hits one of them.
         return bisect.bisect([*itertools.accumulate(p[:-1])], self.rng.random())
 
     def advantage_push_local_brain(self, s, a, r, s_):
         """Take in a step: state (4,), action, reward, next state (4,) or None if the trial has ended. Queue the samples
-        whose n-step return (§2.1) is now complete. (The tutorial's name: the advantage itself is in `_build_loss`.)"""
+        whose n-step return is now complete. (§2.1 calls looking n steps ahead "Advantage"; A is in `_build_loss`.)"""
         # R covers the steps in memory: a new reward enters with the highest power of γ ...
         self.R += GAMMA ** len(self.memory) * r
         self.memory.append((s, ONE_HOT[a], r))
         # ... and when the oldest step leaves, all others move one power down. At a trial's end all leave, one by one.
         while len(self.memory) == N_STEP_RETURN or (s_ is None and self.memory):
             oldest_s, oldest_a, oldest_r = self.memory.pop(0)
-            self.brain.train_push(oldest_s, oldest_a, self.R, s_)
+            self.brain.train_push(oldest_s, oldest_a, self.R, s_)  # s_ is n steps after oldest_s, or None
             self.R = (self.R - oldest_r) / GAMMA if self.memory else 0.0  # 0: no rounding error is handed on
 
 
@@ -221,14 +221,14 @@ class Environment:
         self.agent = Agent(name, parameter_server, rng)
 
     def reward(self, step, done):
-        """What the learner is told: 0 on the way; at the end -1 if the pole fell before step 199, else +1."""
-        return 0.0 if not done else -1.0 if step < 199 else 1.0
+        """Replaces CartPole's 1 for each step: 0 on the way; at the end -1 if the pole fell before step 199, else 1."""
+        return 0.0 if not done else (-1.0 if step < 199 else 1.0)
 
     def run(self, env=None):
         """Play one trial, in `env` or the thread's own: a learner learns from it, the test thread acts greedily and
         changes nothing. Returns the number of steps. Raises Stopped if the thread has to end."""
         env, brain = env or self.env, self.agent.brain
-        if self.learning: brain.pull_parameter_server()  # its own weights differ at first, and after an exam
+        if self.learning: brain.pull_parameter_server()  # needed for the first trial, and after an exam
         s, _ = env.reset(seed=self.rng.randrange(2 ** 31))
         step, done = 0, False
         while not done:
@@ -275,7 +275,7 @@ class Worker_thread:
                 self.server.report(f"{self.name} claims: mean {mean:.1f} steps over its last 10 trials")
                 self.server.claims.append(self.name)  # the test thread takes it out again with its verdict
                 self.server.wait_until(lambda: self.server.learned or self.name not in self.server.claims)
-                last_ten = [0] * 10  # failed: ten more trials before the next claim; passed: at the next frame Stopped
+                last_ten = [0] * 10  # failed: it needs ten more trials to claim; passed: the next frame raises Stopped
 
     def _test(self):
         server, brain = self.server, self.environment.agent.brain
@@ -300,7 +300,7 @@ class Worker_thread:
 
 
 def main(argv=None):
-    """Learn, then show what was learned (§3.1). `argv`: the words of the command line. Returns the exit status."""
+    """Learn, then show it (§3.1). The options in `argv` are attributes of `run`. Returns the exit status."""
     with Run(argv) as run, contextlib.suppress(Stopped):
         # M0. What all threads share: the graph, and the server with its session
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
