@@ -1,9 +1,10 @@
 """What several test files use: the script as a module, a graph built as `main` builds it, the script as a process."""
 import contextlib
 import os
-import random
+import re
 import subprocess
 import sys
+import unittest.mock
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +68,7 @@ def agent(build):
 
 @pytest.fixture
 def rng():
-    return np.random.default_rng(random.Random("tests").randrange(2 ** 32))
+    return np.random.default_rng(0)
 
 
 def environment_variables(**changes):
@@ -77,20 +78,41 @@ def environment_variables(**changes):
     return env | changes
 
 
-def start(*args, cwd, env=None, **kwargs):
+STARTED = []
+
+
+def popen(command, cwd, env=None, **kwargs):
+    """Start a process that does not outlive the test."""
+    kwargs = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | kwargs
+    STARTED.append(subprocess.Popen(command, cwd=cwd, env=env or environment_variables(), **kwargs))
+    return STARTED[-1]
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    """A test leaves no process behind, and no variable of the environment: main() sets some of SDL's."""
+    with unittest.mock.patch.dict(os.environ):
+        yield
+    while STARTED:
+        with STARTED.pop() as process:
+            process.kill()
+
+
+def start(*args, cwd, env=None):
     """Start the real script as a process."""
-    return subprocess.Popen([sys.executable, str(SCRIPT), *map(str, args)], cwd=cwd, env=env or environment_variables(),
-                            text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kwargs)
+    return popen([sys.executable, str(SCRIPT), *map(str, args)], cwd, env, text=True)
 
 
 def run(*args, cwd, env=None):
-    """Run the real script to its end: (exit status, lines of stdout, text of stderr)."""
+    """Run the real script to its end: (exit status, lines of stdout, what it said on stderr)."""
     process = start(*args, cwd=cwd, env=env)
     out, err = process.communicate(timeout=300)
-    return process.returncode, out.splitlines(), without_gym_notice(err)
+    return process.returncode, out.splitlines(), said(err)
 
 
-def without_gym_notice(err):
-    """Classic Gym prints a notice about itself at import."""
-    return "" if a3c.gym.__name__ == "gym" and err.startswith("Gym has been unmaintained") and err.count("\n") <= 5 \
-        else err
+GYM_NOTICE = re.compile(r"\A(?:(?:Gym has been|Please upgrade|Users of this|See the migration) .*\n)+")
+
+
+def said(err):
+    """What the script said on stderr, without what classic Gym says at its import."""
+    return GYM_NOTICE.sub("", err)

@@ -3,7 +3,9 @@
 Every fault is put into a copy of the script, and the test that is to catch it is run on the copy. A fault that
 survives, or no longer fits the script, is reported, and the exit status is 1. WORD: only the faults that contain it.
 """
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -89,6 +91,13 @@ ASCII = "test_drills.py::test_neither_an_ascii_locale_nor_a_home_that_cannot_be_
 FULL = "test_drills.py::test_a_disk_too_full_for_the_curves_is_one_line_and_what_was_learned_is_saved"
 REASON = "test_drills.py::test_a_disk_too_full_for_the_checkpoint_is_one_line_with_the_reason"
 CURVES = "test_script.py::test_logdir_gets_the_graph_and_the_curves_of_the_run"
+MEANS = "test_script.py::test_the_curves_are_means_of_the_last_ten_updates_and_updates_per_second"
+DEFAULTS = "test_script.py::test_the_defaults_are_those_of_the_readme_and_each_run_has_a_seed_of_its_own"
+RATE = "test_script.py::test_frames_of_a_checkpoint_count_as_frames_but_not_for_the_speed"
+UNUSED = "test_script.py::test_what_is_not_used_need_not_be_there"
+OPENS = "test_script.py::test_a_window_opens_where_one_can_unless_only_films_are_wanted"
+DRIVERS = "test_script.py::test_a_thread_can_open_a_window_with_some_drivers"
+MOMENTS = "test_drills.py::test_a_signal_at_any_moment_stops_it_at_once_and_leaves_nothing_half_done"
 
 FAULTS = [  # what stands once in the script, what to put there, the test that catches it
     # ParameterServer
@@ -238,6 +247,9 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("            brain.pull_parameter_server()  # weights that stay", "            pass  # weights that stay", PASSED),
     ("                server.wait_until(lambda: not server.learners)\n", "", PASSED),
     ("                brain.push_parameter_server()", "                pass", PASSED),
+    ("                brain.push_parameter_server()  # no learner is left to overwrite what passed\n"
+     "                server.report(\"Learned\")  # which saves it, too, if a checkpoint is wanted\n",
+     "                server.report(\"Learned\")\n                brain.push_parameter_server()\n", PASSED),
     ("                server.report(\"Learned\")", "                pass", PASSED),
     ("self.environment.agent.brain\n        brain.pull_parameter_server()",
      "self.environment.agent.brain\n        pass", ONLY_SHOWN),
@@ -305,28 +317,52 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("            self.events.flush()\n", "", FULL),
     ("else {\"exam\": mean}", "else {\"exam\": 0.0}", CURVES),
     ("mean_of_last_ten/{name}\": mean}", "mean_of_last_ten/{name}\": steps}", CURVES),
+    ("self.updates[-10:]", "self.updates", MEANS),
+    ("\"loss/critic\", \"loss/entropy\", \"gradient\"", "\"gradient\", \"loss/entropy\", \"loss/critic\"", MEANS),
+    ("len(self.updates) / seconds", "len(self.updates)", MEANS),
+    ("default=3, help=\"trials", "default=1, help=\"trials", DEFAULTS),
+    ("default=1_000_000", "default=500_000", DEFAULTS),
+    ("default=random.randrange(2 ** 32)", "default=0", DEFAULTS),
+    ("(frames - self.saved_frames) / seconds", "frames / seconds", RATE),
+    ("(\"--checkpoint\", None if self.play else self.checkpoint)", "(\"--checkpoint\", self.checkpoint)", UNUSED),
+    ("None if self.render == \"none\" else self.video_dir", "self.video_dir", UNUSED),
+    ("        if self.render != \"none\":\n", "        if True:\n", UNUSED),
+    ("self.window = self.render != \"video\"", "self.window = self.render == \"human\"", OPENS),
+    ("self.window = self.render != \"video\" and", "self.window =", OPENS),
+    ("(\"x11\", \"wayland\", \"windows\")", "(\"wayland\", \"windows\")", DRIVERS),
+    ("(\"x11\", \"wayland\", \"windows\")", "(\"x11\", \"wayland\", \"windows\", \"cocoa\")", DRIVERS),
+    ("if __name__ == \"__main__\": signal.signal(signal.SIGINT, signal.SIG_DFL)", "if True: pass", MOMENTS),
+    ("max(self.best_mean, mean)", "mean", SEED),
+    ("sum(self.steps[-50:]) / 50", "sum(self.steps) / 50", SEED),
+    ("epsilon {self.server.epsilon():.2f}", "epsilon {EPS_START:.2f}", SEED),
+    ("line = f\"{frames} frames", "line = f\"{self.saved_frames} frames", SEED),
+    ("{len(self.steps)} trials, {seconds", "{len(self.steps) + 50} trials, {seconds", WHOLE),
+    ("server, time.perf_counter()", "server, 0.0", WHOLE),
 ]
 
 
 def run(script, *tests):
-    """Run these tests on a copy of the project with this text as the script. Returns what pytest returned."""
+    """Run these tests on a copy of the project with this text as the script: (pytest's status, what it printed)."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(ROOT / "tests", Path(folder, "tests"), ignore=shutil.ignore_patterns("__pycache__"))
         Path(folder, "a3c_cartpole.py").write_text(script, encoding="utf-8")
-        return subprocess.run([sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider",
-                               *(f"tests/{test}" for test in tests)], cwd=folder, capture_output=True, text=True,
-                              timeout=180 + 10 * len(tests))
+        command = sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider", *(f"tests/{test}" for test in tests)
+        with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              start_new_session=True) as process:
+            try:
+                out, _ = process.communicate(timeout=400 + 10 * len(tests))
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)  # with the scripts that it started
+                return None, "DOES NOT END"
+        return process.returncode, out
 
 
 def survives(script, old, new, test):
     """What is wrong with this fault: its test stays green, say. None if the test catches it."""
     if script.count(old) != 1:
         return f"STANDS {script.count(old)} TIMES IN THE SCRIPT"
-    try:
-        result = run(script.replace(old, new), test)
-    except subprocess.TimeoutExpired:
-        return None  # a fault that makes the script hang is seen, too
-    return {0: "SURVIVES", 1: None}.get(result.returncode, (result.stdout + result.stderr)[-500:])
+    status, out = run(script.replace(old, new), test)
+    return {0: "SURVIVES", 1: None}.get(status, out[-500:])
 
 
 def main():
@@ -335,9 +371,9 @@ def main():
     if not faults:
         sys.exit(f"No fault of the list has {word!r} in it.")
     script = (ROOT / "a3c_cartpole.py").read_text(encoding="utf-8")
-    intact = run(script, *dict.fromkeys(test for *_, test in faults))
-    if intact.returncode:
-        sys.exit(intact.stdout + "\nThe script has to pass these tests before it is broken.")
+    status, out = run(script, *dict.fromkeys(test for *_, test in faults))
+    if status != 0:
+        sys.exit(out + "\nThe script has to pass these tests before it is broken.")
     for number, (old, new, test) in enumerate(faults, 1):
         trouble = survives(script, old, new, test)
         failures += trouble is not None

@@ -66,7 +66,7 @@ def set_policy(agent, p_right):
 
 
 def assert_drawn(number, n, p):
-    """Whether `number` of n draws is what chance p gives, within five standard deviations."""
+    """Fail unless `number` of n draws is within five standard deviations of what chance p gives."""
     assert abs(number - n * p) < 5 * (n * p * (1 - p)) ** 0.5 + 1
 
 

@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import ROOT, SCRIPT, a3c, environment_variables, without_gym_notice
+from conftest import ROOT, SCRIPT, a3c, environment_variables, said
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 TEXT = SCRIPT.read_text(encoding="utf-8")
@@ -94,9 +94,9 @@ def test_the_commands_of_the_script_run_one_after_the_other(tmp_path):
     assert len(OF_SCRIPT) >= 6
     for line in OF_SCRIPT:
         result = subprocess.run([sys.executable, SCRIPT, *shlex.split(line)[2:]], cwd=tmp_path, capture_output=True,
-                                text=True, env=environment_variables())
+                                text=True, env=environment_variables(), timeout=300)
         stopped_early = "--max-frames" in line and "Not learned after" in result.stdout
-        assert (result.returncode, without_gym_notice(result.stderr)) == (int(stopped_early), ""), line
+        assert (result.returncode, said(result.stderr)) == (int(stopped_early), ""), line
     assert {path.name for path in tmp_path.iterdir()} == {"films", "saved", "runs", "movie"}
 
 
@@ -116,7 +116,7 @@ def test_the_other_commands_are_those_that_ci_and_the_next_test_run():
     (["tests/versions.py", "--help"], r"newest, oldest, classic"),
     (["-m", "pytest", "tests", "-m", "long", "--collect-only", "-q"], r"tests? collected|/\d+ tests")])
 def test_the_tools_for_working_on_it_run(command, says):
-    result = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True)
+    result = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert result.returncode == 0 and re.search(says, result.stdout), result.stdout + result.stderr
 
 

@@ -12,7 +12,7 @@ import time
 import imageio.v3 as iio
 import numpy as np
 import pytest
-from conftest import ROOT, SCRIPT, a3c, environment_variables, run, start, without_gym_notice
+from conftest import ROOT, SCRIPT, a3c, environment_variables, run, said, start
 
 LEARNED = re.compile(r"Learned after (\d+) frames, (\d+) trials, (\d+\.\d) s \((\d+) frames/s\)")
 CLAIM = re.compile(r"local_thread\d claims: mean (199|200)\.\d steps over its last 10 trials")
@@ -21,7 +21,9 @@ PROGRESS = re.compile(r"(\d+) frames, (\d+) trials: mean (\d+\.\d) steps(, epsil
 
 
 def test_it_learns_films_saves_and_plays_back(tmp_path):
+    began = time.perf_counter()
     status, out, err = run("--seed", 1, "--checkpoint", "saved", "--test-trials", 2, cwd=tmp_path)
+    elapsed = time.perf_counter() - began
     assert (status, err) == (0, "")
     progress = [PROGRESS.fullmatch(line) for line in out if PROGRESS.fullmatch(line)]
     assert [int(match[2]) for match in progress] == list(range(50, 50 * len(progress) + 1, 50))
@@ -31,6 +33,9 @@ def test_it_learns_films_saves_and_plays_back(tmp_path):
     exams = [line for line in rest if EXAM.fullmatch(line)]
     learned = LEARNED.fullmatch(rest[len(claims) + len(exams)])
     assert claims and exams and learned
+    number, trials, seconds, rate = map(float, learned.groups())
+    assert trials // 50 == len(progress) and 0 < seconds < elapsed
+    assert number / (seconds + 0.05) - 1 < rate < number / (seconds - 0.05) + 1
     assert float(exams[-1].split()[3]) > 199 and all(float(line.split()[3]) <= 199 for line in exams[:-1])
     trials = [int(steps) for steps in re.findall(r"^Test trial \d: (\d+) steps$", "\n".join(rest), re.M)]
     assert rest[len(claims) + len(exams) + 1:] == [
@@ -57,21 +62,22 @@ def test_it_learns_films_saves_and_plays_back(tmp_path):
     assert (status, out, err) == (0, [f"Test trial 1: {steps} steps", f"Test: mean {steps}.0 steps over 1 trials",
                                       "Video: movie/A3C/a3c-003.mp4"], "")
     _, out, _ = run("--play", "--checkpoint", "saved", "--test-trials", 100, "--render", "none", cwd=tmp_path)
-    assert float(re.fullmatch(r"Test: mean (.*) steps over 100 trials", out[-1])[1]) >= 195  # as saved
+    assert float(re.fullmatch(r"Test: mean (.*) steps over 100 trials", out[-1])[1]) >= 190
+    # Of 400 policies that had passed an exam one averaged 194.6 (results in the README): ten trials are few.
     for path, content in (films | saved).items():
         assert path.read_bytes() == content  # nothing was lost or rewritten
     assert {path.name for path in tmp_path.iterdir()} == {"saved", "movie"}
     assert {path.name for path in (tmp_path / "movie/A3C").iterdir()} == {f"a3c-00{i}.mp4" for i in (1, 2, 3)}
 
 
-def test_training_goes_on_from_a_checkpoint(tmp_path):
-    args = "--render", "none", "--checkpoint", "new/saved", "--max-frames", 3000
+def test_training_goes_on_from_a_checkpoint(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
     for total in 3000, 6000:
-        status, out, err = run(*args, cwd=tmp_path)
-        assert (status, err) == (1, "")
-        assert re.fullmatch(rf"Not learned after {total} frames: best mean of ten trials \d+\.\d", out[-1])
+        assert a3c.main(["--render", "none", "--checkpoint", "new/saved", "--max-frames", "3000"]) == 1
+        out, err = capfd.readouterr()
+        assert re.search(rf"\nNot learned after {total} frames: best mean of ten trials \d+\.\d\n\Z", out) and err == ""
         assert (tmp_path / f"new/saved/model-{total}.index").exists()
-    assert all(", epsilon" not in line for line in out)  # ε goes on from where it was, too
+    assert ", epsilon" not in out  # ε goes on from where it was, too
     first, second = (a3c.tf.train.load_checkpoint(str(tmp_path / "new/saved" / f"model-{n}")) for n in (3000, 6000))
     shapes, weights = second.get_variable_to_shape_map(), "parameter_server/hidden/weights"
     assert len(shapes) == 18 and shapes[weights] == [4, 16]
@@ -81,20 +87,30 @@ def test_training_goes_on_from_a_checkpoint(tmp_path):
 
 def test_one_worker_with_one_seed_gives_the_same_run_trial_by_trial(tmp_path):
     args = "--workers", 1, "--render", "none", "--verbose", "--max-frames", 6000, "--seed"
-    first, again, other = (run(*args, seed, cwd=tmp_path)[1] for seed in (7, 7, 8))
-    assert first == again != other
-    assert re.fullmatch(r"local_thread1, trial 1: \d+ steps, mean of last ten \d+\.\d", first[0])
+    first, again = (run(*args, 7, cwd=tmp_path)[1] for _ in range(2))
+    assert first == again
     assert len(first) > 100 and list(tmp_path.iterdir()) == []
+    *lines, last = first
+    steps, means = [], []
+    for line in lines:
+        if match := re.fullmatch(r"local_thread1, trial \d+: (\d+) steps, mean of last ten (\d+\.\d)", line):
+            steps.append(int(match[1]))
+            means.append(float(match[2]))
+        else:
+            frames, mean = sum(steps), np.mean(steps[-50:])
+            epsilon = f", epsilon {0.5 * (1 - frames / 1600):.2f}" if frames < 1600 else ""
+            assert line == f"{frames} frames, {len(steps)} trials: mean {mean:.1f} steps{epsilon}"
+    assert last == f"Not learned after 6000 frames: best mean of ten trials {max(means)}"
 
 
 def test_two_runs_in_one_process_are_independent(capsys):
-    args = ["--workers", "1", "--render", "none", "--max-frames", "2000", "--seed", "3", "--verbose"]
+    args = "--workers", "1", "--render", "none", "--max-frames", "2000", "--verbose", "--seed"
     handlers = [signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)]
     outputs = []
-    for _ in range(2):
-        assert a3c.main(args) == 1
+    for seed in "3", "4", "3":
+        assert a3c.main([*args, seed]) == 1
         outputs.append(capsys.readouterr().out)
-    assert outputs[0] == outputs[1]
+    assert outputs[0] == outputs[2] != outputs[1]
     assert handlers == [signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)]
 
 
@@ -144,13 +160,33 @@ def test_logdir_gets_the_graph_and_the_curves_of_the_run(tmp_path, monkeypatch, 
         assert [int(steps) for steps, _ in trials] == [steps for _, steps in curves[f"steps/{thread}"]]
         assert [mean for _, mean in trials] == [f"{mean:.1f}" for _, mean in curves[f"mean_of_last_ten/{thread}"]]
     assert [f"{mean:.1f}" for _, mean in curves["exam"]] == re.findall(r"examines: mean (\d+\.\d)", out)
-    for frames, epsilon in curves["epsilon"]:
-        assert epsilon == pytest.approx(max(0, 0.5 * (1 - frames / 1600)), abs=0.02)  # a thread goes on meanwhile
+    before = 0
+    for frames, epsilon in curves["epsilon"]:  # read between the event before and this one
+        high, low = (max(0, 0.5 * (1 - number / 1600)) for number in (before, frames))
+        assert low - 1e-6 <= epsilon <= high + 1e-6
+        before = frames
     for tag in "loss/actor", "loss/critic", "loss/entropy", "gradient", "updates_per_second":
         frames, values = zip(*curves[tag])
         assert len(values) == len(curves["epsilon"]) and list(frames) == sorted(frames) and np.isfinite(values).all()
     assert all(-0.01 <= value / np.log(2) < 0 for _, value in curves["loss/entropy"])
     assert all(value > 0 for tag in ("loss/critic", "gradient", "updates_per_second") for _, value in curves[tag])
+
+
+def test_the_curves_are_means_of_the_last_ten_updates_and_updates_per_second(tmp_path, monkeypatch):
+    log, logged = a3c.Run.log, []
+
+    def noted(run, **event):
+        logged.append((time.perf_counter() - run.start_time, list(run.updates), event.get("summary")))
+        log(run, **event)
+    monkeypatch.setattr(a3c.Run, "log", noted)
+    args = "--workers", "1", "--render", "none", "--max-frames", "1000", "--logdir", str(tmp_path)
+    assert a3c.main(args) == 1
+    assert len(logged[-1][1]) > 20
+    for (before, *_), (now, updates, summary) in zip(logged, logged[1:]):
+        points = {value.tag: value.simple_value for value in summary.value}
+        np.testing.assert_allclose([points[tag] for tag in ("loss/actor", "loss/critic", "loss/entropy", "gradient")],
+                                   np.mean(updates[-10:], axis=0), rtol=1e-5)
+        assert 0.999 * len(updates) / now <= points["updates_per_second"] <= 1.001 * len(updates) / before
 
 
 def test_main_builds_one_finalized_graph_before_the_first_thread_starts(monkeypatch):
@@ -174,11 +210,58 @@ def test_main_builds_one_finalized_graph_before_the_first_thread_starts(monkeypa
     assert [device.device_type for device in seen[0][2].session.list_devices()] == ["CPU"]
 
 
+def test_the_defaults_are_those_of_the_readme_and_each_run_has_a_seed_of_its_own():
+    with a3c.Run(["--render", "none"]) as one, a3c.Run(["--render", "none"]) as other:
+        assert (one.workers, one.max_frames, one.test_trials, one.video_dir) == (8, 1_000_000, 3, "movie/A3C")
+        assert (one.checkpoint, one.logdir, one.play, one.verbose) == (None, None, False, False)
+        assert one.seed != other.seed  # equal once in four billion times
+
+
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     run("--render", "none", "--max-frames", 300, "--checkpoint", "c", cwd=folder)
     return {path.name: path.read_bytes() for path in (folder / "c").iterdir()}
+
+
+def test_frames_of_a_checkpoint_count_as_frames_but_not_for_the_speed(tmp_path, checkpoint, monkeypatch, capfd):
+    for name, content in checkpoint.items():  # as if it were the checkpoint of so many frames
+        if name == "checkpoint":
+            content = content.replace(b"model-300", b"model-90000000")
+        (tmp_path / name.replace("model-300", "model-90000000")).write_bytes(content)
+    monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)
+    assert a3c.main(["--render", "none", "--workers", "1", "--checkpoint", str(tmp_path)]) == 0
+    frames, _, _, rate = LEARNED.search(capfd.readouterr().out).groups()
+    assert 90_000_000 < int(frames) < 90_100_000 and int(rate) < 1_000_000  # CartPole alone makes 200,000 a second
+
+
+def test_what_is_not_used_need_not_be_there(tmp_path, checkpoint, monkeypatch):
+    for name, content in checkpoint.items():
+        (tmp_path / name).write_bytes(content)
+
+    def read_only(dir):
+        raise PermissionError(13, "Permission denied")
+    monkeypatch.setattr(a3c.tempfile, "TemporaryFile", read_only)
+    find_spec = a3c.importlib.util.find_spec
+    monkeypatch.setattr(a3c.importlib.util, "find_spec",
+                        lambda name: None if name in ("pygame", "moviepy") else find_spec(name))
+    assert a3c.main(["--play", "--render", "none", "--test-trials", "1", "--checkpoint", str(tmp_path)]) == 0
+
+
+@pytest.mark.parametrize("render, window", [("human", True), ("auto", True), ("video", False)])
+def test_a_window_opens_where_one_can_unless_only_films_are_wanted(monkeypatch, render, window):
+    monkeypatch.setattr(a3c.Run, "can_open_window", lambda run: True)
+    with a3c.Run(["--render", render]) as run:
+        assert run.window == window
+
+
+@pytest.mark.parametrize("driver, can", [("x11", True), ("wayland", True), ("windows", True), ("cocoa", False),
+                                         ("dummy", False)])
+def test_a_thread_can_open_a_window_with_some_drivers(monkeypatch, driver, can):
+    import pygame
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    monkeypatch.setattr(pygame.display, "get_driver", lambda: driver)
+    assert a3c.Run.can_open_window(None) == can
 
 
 BAD = [(("--workers", "0"), "--workers"), (("--workers", "-1"), "--workers"), (("--workers", "two"), "--workers"),
@@ -202,8 +285,7 @@ def test_bad_input_gets_one_line_and_writes_nothing(tmp_path, monkeypatch, capfd
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("text")
     monkeypatch.chdir(tmp_path)
-    for name in "DISPLAY", "WAYLAND_DISPLAY":
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")  # no screen
     with pytest.raises(SystemExit) as exit:
         a3c.main(list(args))
     out, err = capfd.readouterr()
@@ -284,8 +366,7 @@ def test_a_signal_ends_it_orderly_and_saves(tmp_path, signum, status):
     process.send_signal(signum)
     process.send_signal(signum)
     out, err = process.communicate(timeout=60)
-    err = without_gym_notice(err) or err.splitlines(keepends=True)[-1]
-    assert (process.returncode, err) == (status, f"Stopped by {signum.name}\n")
+    assert (process.returncode, said(err)) == (status, f"Stopped by {signum.name}\n")
     assert "Learned" not in out and "Test" not in out  # it did not go on to its own end first
     frames, = (int(path.stem.split("-")[1]) for path in (tmp_path / "saved").glob("*.index"))
     status, out, err = run("--play", "--render", "none", "--checkpoint", "saved", cwd=tmp_path)
@@ -298,7 +379,7 @@ def test_a_reader_that_leaves_ends_it_quietly(tmp_path):
     process.stdout.readline()
     process.stdout.close()
     assert process.wait(timeout=60) == 1
-    assert without_gym_notice(process.stderr.read()) == ""
+    assert said(process.stderr.read()) == ""
     assert list((tmp_path / "saved").glob("*.index"))
 
 
@@ -325,7 +406,7 @@ def test_a_film_that_cannot_be_made_is_one_line_and_the_weights_are_saved(tmp_pa
                "sys.exit(a3c.main(['--render', 'video', '--video-dir', 'films', '--checkpoint', 'saved']))")
     result = subprocess.run([sys.executable, "-c", program, str(ROOT)], cwd=tmp_path, capture_output=True, text=True,
                             timeout=120, env=environment_variables())
-    err = without_gym_notice(result.stderr) or result.stderr.splitlines(keepends=True)[-1]
+    err = said(result.stderr)
     assert result.returncode == 1 and err.count("\n") == 1 and "films" in err and "No space left" in err
     assert "Learned after" in result.stdout and list((tmp_path / "saved").glob("*.index"))
 

@@ -76,7 +76,7 @@ def test_each_trial_is_reported_with_its_steps_and_the_mean_of_the_last_ten(buil
 def test_an_exam_that_is_passed_ends_learning_and_its_weights_go_to_the_server(build, monkeypatch):
     built = build(2, test_trials=2)
     one, two = built.learners
-    trials, examined = iter(range(100)), []
+    trials, examined, saved = iter(range(100)), [], []
     brain = built.tester.environment.agent.brain
 
     def examine():
@@ -93,14 +93,21 @@ def test_an_exam_that_is_passed_ends_learning_and_its_weights_go_to_the_server(b
         assert built.server.learners == 0
         push()
     monkeypatch.setattr(brain, "push_parameter_server", push_when_alone)
+    report = built.server.report
+
+    def noted(line, *args, **kwargs):
+        if line == "Learned":  # this saves the checkpoint
+            saved.append(built.values(built.server.weights))
+        report(line, *args, **kwargs)
+    monkeypatch.setattr(built.server, "report", noted)
     join(start([one, two, built.tester]))
     assert built.server.failure is None and built.server.learned
     lines = [line for line in built.lines if ", trial " not in line]
     assert lines == ["local_thread1 claims: mean 199.1 steps over its last 10 trials",
                      "test_thread examines: mean 200.0 steps over 10 trials", "Learned",
                      "Test trial 1: 200 steps", "Test trial 2: 200 steps", "Test: mean 200.0 steps over 2 trials"]
-    assert len(examined) == 12
-    for weights in [*examined, built.values(built.server.weights)]:
+    assert (len(examined), len(saved)) == (12, 1)
+    for weights in [*examined, *saved, built.values(built.server.weights)]:
         assert {x for w in weights for x in w.ravel()} == {9}  # what the server held at the claim, in the tenth trial
 
 
@@ -156,7 +163,7 @@ def test_claims_at_once_and_during_an_exam_and_at_the_end_of_the_budget_are_all_
     monkeypatch.setattr(built.server, "wait_until", wait_until)
     first = []
     plays(built.tester, monkeypatch, 100, before=lambda: first or (first.append(1), everybody_claims.wait(timeout=30)))
-    # Thread speeds may give a learner more than its share of the frames, hence at most one learner without a claim.
+    # Each learner gets ten frames and no more, so that all three claim.
     for worker in built.learners:
         frames = iter(range(10))
         run = worker.environment.run
@@ -265,7 +272,11 @@ def test_stop_wakes_a_claimant_and_the_test_thread(build, monkeypatch):
     assert waiting.wait(timeout=30)
     built.server.stopped = True
     join([learner])
+    built.server.claims.clear()
+    built.server.learners = 1  # else the test thread would not wait
+    waiting.clear()
     join(start([built.tester]))
+    assert waiting.is_set()
     assert built.server.failure is None and not built.server.learned
 
 
