@@ -97,7 +97,7 @@ RATE = "test_script.py::test_frames_of_a_checkpoint_count_as_frames_but_not_for_
 UNUSED = "test_script.py::test_what_is_not_used_need_not_be_there"
 OPENS = "test_script.py::test_a_window_opens_where_one_can_unless_only_films_are_wanted"
 DRIVERS = "test_script.py::test_a_thread_can_open_a_window_with_some_drivers"
-MOMENTS = "test_drills.py::test_a_signal_at_any_moment_stops_it_at_once_and_leaves_nothing_half_done"
+IMPORTING = "test_script.py::test_ctrl_c_while_tensorflow_is_imported_just_ends_it"
 
 FAULTS = [  # what stands once in the script, what to put there, the test that catches it
     # ParameterServer
@@ -331,7 +331,7 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("self.window = self.render != \"video\" and", "self.window =", OPENS),
     ("(\"x11\", \"wayland\", \"windows\")", "(\"wayland\", \"windows\")", DRIVERS),
     ("(\"x11\", \"wayland\", \"windows\")", "(\"x11\", \"wayland\", \"windows\", \"cocoa\")", DRIVERS),
-    ("if __name__ == \"__main__\": signal.signal(signal.SIGINT, signal.SIG_DFL)", "if True: pass", MOMENTS),
+    ("if __name__ == \"__main__\": signal.signal(signal.SIGINT, signal.SIG_DFL)", "if True: pass", IMPORTING),
     ("max(self.best_mean, mean)", "mean", SEED),
     ("sum(self.steps[-50:]) / 50", "sum(self.steps) / 50", SEED),
     ("epsilon {self.server.epsilon():.2f}", "epsilon {EPS_START:.2f}", SEED),

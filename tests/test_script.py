@@ -358,6 +358,16 @@ def test_tensorflow_missing_is_one_line(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_ctrl_c_while_tensorflow_is_imported_just_ends_it(tmp_path):
+    (tmp_path / "tensorflow.py").write_text("import time\nprint('importing', flush=True)\ntime.sleep(60)")
+    process = start(cwd=tmp_path, env=environment_variables(PYTHONPATH=str(tmp_path)))
+    assert process.stdout.readline() == "importing\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, said(err)) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 @pytest.mark.parametrize("signum, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_it_orderly_and_saves(tmp_path, signum, status):
     process = start("--checkpoint", "saved", "--verbose", "--max-frames", 10 ** 9, cwd=tmp_path)
