@@ -21,7 +21,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-ROUNDS, LEARNERS, FRAMES = 7, (1, 2, 4, 8, 16), 8000
+LEARNERS, FRAMES = (1, 2, 4, 8, 16), 8000
+ROUNDS, AT_LEAST, SECONDS = 7, 3, 45  # seven rounds, but on a slow machine fewer, once so many seconds are over
 
 
 def say(text):
@@ -96,6 +97,7 @@ def one_core():
 
 def speed(results):
     sys.path.insert(0, str(ROOT))
+    start = time.perf_counter()
     say("Importing TensorFlow")
     import a3c_cartpole as a3c
     import numpy as np
@@ -108,7 +110,7 @@ def speed(results):
     cases, built_in = {}, {}
     for n in LEARNERS:
         say(f"Building {n} learners")
-        builds = [build(a3c, n, a3c.ParameterServer) for _ in range(3)]
+        builds = [build(a3c, n, a3c.ParameterServer) for _ in range(2)]
         built_in[n] = [seconds for *_, seconds in builds]
         cases[f"{n} learner{'s' * (n > 1)}"] = (*builds[-1][:2], FRAMES, one_core)
     if hasattr(os, "sched_setaffinity"):
@@ -117,6 +119,8 @@ def speed(results):
 
     ceiling, rates, shares = [], {case: [] for case in cases}, {case: [] for case in cases}
     for round_ in range(ROUNDS):
+        if round_ >= AT_LEAST and time.perf_counter() - start > SECONDS:
+            break
         say(f"Round {round_ + 1} of {ROUNDS}")
         for case, (server, workers, frames, where) in cases.items():
             ceiling.append(environment_steps_per_second(a3c))
@@ -179,7 +183,7 @@ def learn(seed, options):
 def learning(seeds, options, results):
     bare, script, runs = [], [], []
     for seed in range(seeds):
-        if seed % math.ceil(seeds / 5) == 0:  # now and then, so that all that is compared meets the same machine
+        if seed % max(2, math.ceil(seeds / 5)) == 0:  # now and then: what is compared meets the same machine
             say("Measuring imports")
             bare.append(seconds_of("import tensorflow"))
             script.append(seconds_of("import a3c_cartpole"))
@@ -222,7 +226,7 @@ def learning(seeds, options, results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=5, metavar="N", help="runs of the script (default %(default)s)")
+    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of the script (default %(default)s)")
     parser.add_argument("--learning", action="store_true", help="only what the runs of the script say")
     parser.add_argument("--json", metavar="FILE", help="write all that was measured there, too")
     args, options = parser.parse_known_args()
