@@ -98,7 +98,7 @@ def wait_until_group_is_empty(group, seconds):
 @pytest.mark.parametrize("moments", few_and_many(2, 50))
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_at_any_moment_stops_it_at_once_and_leaves_nothing_half_done(tmp_path, signum, moments):
-    bound = 2 if moments == 50 else 60  # seconds; only the long form has the machine for itself
+    bound = 2 if moments == 50 else 20  # the long form runs alone
     for number in range(moments):
         line, low, high = STAGES[number % len(STAGES)]
         delay = random.Random(f"{signum.name} {number}").uniform(low, high)
@@ -176,7 +176,7 @@ def test_sigkill_while_saving_leaves_the_old_or_the_new_checkpoint_whole(tmp_pat
         rest, err = process.communicate(timeout=60)
         last = int((out + rest).split()[-1])
         seen = f"SIGKILL {number}: {delay:.4f} s after the second checkpoint, {last} printed, {said(err.decode())!r}"
-        assert process.returncode == -signal.SIGKILL, seen
+        assert process.returncode == -signal.SIGKILL and last > 2, seen
         frames, values = play(tmp_path / str(number))
         assert last <= frames <= last + 1, seen
         for name, value in values.items():
@@ -217,7 +217,7 @@ def test_an_exception_in_any_thread_stops_all_with_one_traceback_that_names_the_
     for fault, report in zip(faults, reports):
         report, end = report.rstrip("\n").rsplit("\n", 1)
         status, seconds, threads = json.loads(end)
-        assert status == 1 and (seconds < 2 or turn == 0), (fault, end)
+        assert status == 1 and seconds < (2 if turn else 20), (fault, end)
         assert not [name for name in threads if name.startswith(("local_thread", "test_thread"))], (fault, end)
         assert report.startswith(f"Exception in thread {fault[0]}:\n"), (fault, report)
         assert report.count("Traceback") == 1 and report.endswith("\nRuntimeError: on purpose"), (fault, report)
@@ -630,4 +630,4 @@ def test_any_number_of_workers_on_one_core_and_on_all_learns(tmp_path, workers, 
     status, out, err = drive((ONE_CORE if cores == "one" else "") + END, "--workers", workers, "--render", "none",
                              "--seed", 1, "--test-trials", 100, cwd=tmp_path)
     assert (status, err) == (0, ""), out
-    assert float(re.fullmatch(r"Test: mean (.*) steps over 100 trials", out.splitlines()[-1])[1]) >= 190
+    assert float(re.fullmatch(r"Test: mean (.*) steps over 100 trials", out.splitlines()[-1])[1]) >= 195

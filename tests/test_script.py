@@ -62,8 +62,7 @@ def test_it_learns_films_saves_and_plays_back(tmp_path):
     assert (status, out, err) == (0, [f"Test trial 1: {steps} steps", f"Test: mean {steps}.0 steps over 1 trials",
                                       "Video: movie/A3C/a3c-003.mp4"], "")
     _, out, _ = run("--play", "--checkpoint", "saved", "--test-trials", 100, "--render", "none", cwd=tmp_path)
-    assert float(re.fullmatch(r"Test: mean (.*) steps over 100 trials", out[-1])[1]) >= 190
-    # Of 400 policies that had passed an exam one averaged 194.6 (results in the README): ten trials are few.
+    assert float(re.fullmatch(r"Test: mean (.*) steps over 100 trials", out[-1])[1]) >= 195  # as saved
     for path, content in (films | saved).items():
         assert path.read_bytes() == content  # nothing was lost or rewritten
     assert {path.name for path in tmp_path.iterdir()} == {"saved", "movie"}
