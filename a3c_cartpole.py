@@ -369,17 +369,17 @@ class Run(contextlib.ExitStack):
                 self.error(f"argument {flag}: cannot write in {folder!r} ({reason.strerror}), name another directory")
         if "[" in (self.checkpoint or ""): self.error("argument --checkpoint: leave out [, a wildcard of TensorFlow's")
         if self.render != "none":
-            if missing := " ".join(name for name in ("pygame", "moviepy") if not importlib.util.find_spec(name)):
-                self.error(f"argument --render: needs a package, pip install {missing}; or take --render none")
-            self.window = self.render != "video" and self.can_open_window()
+            try: pygame, self.moviepy = map(importlib.import_module, ("pygame", "moviepy"))  # moviepy tries ffmpeg out
+            except (ImportError, OSError, RuntimeError) as reason:
+                self.error(f"argument --render: {str(reason).splitlines()[0]} (install it, or take --render none)")
+            self.window = self.render != "video" and self.can_open_window(pygame)
             if self.render == "human" and not self.window: self.error("argument --render: no window here, take video")
             if not self.window: os.environ["SDL_VIDEODRIVER"] = "dummy"  # pygame draws in memory only
         self.show = contextlib.nullcontext if self.render == "none" else self.film
         if self.play: self.workers = 0
 
-    def can_open_window(self):
+    def can_open_window(self, pygame):
         """Whether a thread may open a window here. On macOS ("cocoa") only the main thread may."""
-        import pygame
         # A window drawn by OpenGL (Mesa's) crashed next to TensorFlow, and SDL would swallow a Ctrl-C.
         os.environ.update(SDL_FRAMEBUFFER_ACCELERATION="0", SDL_NO_SIGNAL_HANDLERS="1")
         os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())  # libwayland complains on stderr without it
@@ -470,7 +470,7 @@ class Run(contextlib.ExitStack):
                     recorder.close()  # makes the film; not of a trial that was stopped, and at exit no second time
                 finally: recorder.recording = (getattr(recorder, "video_recorder", None) or recorder).enabled = False
             self.server.next_frame(learning=False)  # raises Stopped: a Ctrl-C may have hit the encoder, too
-            importlib.import_module("moviepy").VideoFileClip(f"{hidden}/rl-video-episode-0.mp4").close()  # is it whole?
+            self.moviepy.VideoFileClip(f"{hidden}/rl-video-episode-0.mp4").close()  # is it whole?
             paths = (os.path.join(self.video_dir, f"a3c-{number:03}.mp4") for number in itertools.count(1))
             self.films.append(next(path for path in paths if not os.path.exists(path)))
             os.rename(os.path.join(hidden, "rl-video-episode-0.mp4"), self.films[-1])

@@ -96,6 +96,8 @@ DEFAULTS = "test_script.py::test_the_defaults_are_those_of_the_readme_and_each_r
 RATE = "test_script.py::test_frames_of_a_checkpoint_count_as_frames_but_not_for_the_speed"
 UNUSED = "test_script.py::test_what_is_not_used_need_not_be_there"
 OPENS = "test_script.py::test_a_window_opens_where_one_can_unless_only_films_are_wanted"
+FFMPEG = "test_script.py::test_an_ffmpeg_that_does_not_run_is_one_line_before_training"
+PACKAGE = "test_script.py::test_a_package_missing_for_the_film_is_named_before_training"
 DRIVERS = "test_script.py::test_a_thread_can_open_a_window_with_some_drivers"
 IMPORTING = "test_script.py::test_ctrl_c_while_tensorflow_is_imported_just_ends_it"
 
@@ -304,12 +306,15 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("with contextlib.suppress(OSError): print(\"Stopped", "print(\"Stopped", TEE),
     ("bool(self.signum), server, time", "False, server, time", LATE),
     ("finally: recorder.recording = (", "finally: (", THROWN),
-    ("importlib.import_module(\"moviepy\").VideoFileClip(f\"{hidden}/rl-video-episode-0.mp4\").close()", "pass", HALF),
+    ("self.moviepy.VideoFileClip(f\"{hidden}/rl-video-episode-0.mp4\").close()", "pass", HALF),
     ("        with self.lock:\n            frames, seconds", "        if True:\n            frames, seconds", MIX),
     ("SDL_FRAMEBUFFER_ACCELERATION=\"0\", ", "", WINDOW),  # crashes
     ("gym.wrappers.HumanRendering(recorder) if self.window else recorder", "recorder", WINDOW),
     ("if not self.window: os.environ", "os.environ", WINDOW),
     ("with contextlib.suppress(pygame.error):", "if True:", DRIVER),
+    ("except (ImportError, OSError, RuntimeError)", "except (OSError, RuntimeError)", PACKAGE),
+    ("except (ImportError, OSError, RuntimeError)", "except (ImportError, RuntimeError)", FFMPEG),
+    ("except (ImportError, OSError, RuntimeError)", "except (ImportError, OSError)", FFMPEG),
     ("                self.save()\n            if steps", "            if steps", WHOLE),
     ("                self.saved_frames = frames\n", "", WHOLE),
     ("reconfigure(errors=\"backslashreplace\")", "reconfigure()", ASCII),

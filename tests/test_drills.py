@@ -573,8 +573,8 @@ def test_it_runs_from_another_folder_with_spaces_and_japanese_names(tmp_path, mo
 WINDOW = """
 import collections, os, threading, pygame
 try_it, flip, shown = a3c.Run.can_open_window, pygame.display.flip, collections.Counter()
-def opens(run):
-    try_it(run)
+def opens(run, pygame):
+    try_it(run, pygame)
     return True
 def noted():
     shown[(threading.current_thread().name, *pygame.display.get_window_size())] += 1

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import time
+import unittest.mock
 
 import imageio.v3 as iio
 import numpy as np
@@ -241,15 +242,14 @@ def test_what_is_not_used_need_not_be_there(tmp_path, checkpoint, monkeypatch):
     def read_only(dir):
         raise PermissionError(13, "Permission denied")
     monkeypatch.setattr(a3c.tempfile, "TemporaryFile", read_only)
-    find_spec = a3c.importlib.util.find_spec
-    monkeypatch.setattr(a3c.importlib.util, "find_spec",
-                        lambda name: None if name in ("pygame", "moviepy") else find_spec(name))
+    for package in "pygame", "moviepy":
+        monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
     assert a3c.main(["--play", "--render", "none", "--test-trials", "1", "--checkpoint", str(tmp_path)]) == 0
 
 
 @pytest.mark.parametrize("render, window", [("human", True), ("auto", True), ("video", False)])
 def test_a_window_opens_where_one_can_unless_only_films_are_wanted(monkeypatch, render, window):
-    monkeypatch.setattr(a3c.Run, "can_open_window", lambda run: True)
+    monkeypatch.setattr(a3c.Run, "can_open_window", lambda run, pygame: True)
     with a3c.Run(["--render", render]) as run:
         assert run.window == window
 
@@ -260,7 +260,7 @@ def test_a_thread_can_open_a_window_with_some_drivers(monkeypatch, driver, can):
     import pygame
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     monkeypatch.setattr(pygame.display, "get_driver", lambda: driver)
-    assert a3c.Run.can_open_window(None) == can
+    assert a3c.Run.can_open_window(None, pygame) == can
 
 
 BAD = [(("--workers", "0"), "--workers"), (("--workers", "-1"), "--workers"), (("--workers", "two"), "--workers"),
@@ -341,13 +341,27 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path, checkpoint, monkey
 
 
 @pytest.mark.parametrize("package", ["pygame", "moviepy"])
-def test_a_package_missing_for_the_film_is_named_with_its_installation(monkeypatch, capfd, package):
-    find_spec = a3c.importlib.util.find_spec
-    monkeypatch.setattr(a3c.importlib.util, "find_spec", lambda name: None if name == package else find_spec(name))
+def test_a_package_missing_for_the_film_is_named_before_training(monkeypatch, capfd, package):
+    monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(SystemExit) as exit:
         a3c.main(["--render", "video"])
-    err = capfd.readouterr().err
-    assert (exit.value.code, err.count("\n")) == (2, 1) and f"pip install {package}" in err
+    out, err = capfd.readouterr()
+    assert (exit.value.code, out, err.count("\n")) == (2, "", 1) and package in err and "install it" in err
+
+
+@pytest.mark.parametrize("wanted, message", [("ffmpeg-imageio", "No ffmpeg exe"), ("/missing/it", "'/missing/it'")])
+def test_an_ffmpeg_that_does_not_run_is_one_line_before_training(monkeypatch, capfd, wanted, message):
+    def fail(command, **kwargs):  # as when a Ctrl-C ends it while moviepy tries it out
+        raise subprocess.CalledProcessError(-signal.SIGINT, command)
+    monkeypatch.setattr(subprocess, "check_call", fail)
+    monkeypatch.setenv("FFMPEG_BINARY", wanted)  # moviepy's; the first is its default, which comes with it
+    with unittest.mock.patch.dict(sys.modules):
+        for name in [name for name in sys.modules if re.match(r"moviepy|imageio", name)]:
+            del sys.modules[name]
+        with pytest.raises(SystemExit) as exit:
+            a3c.main(["--render", "video"])
+    out, err = capfd.readouterr()
+    assert (exit.value.code, out, err.count("\n")) == (2, "", 1) and message in err and "install it" in err
 
 
 def test_tensorflow_missing_is_one_line(tmp_path):
