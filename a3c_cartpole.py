@@ -21,13 +21,13 @@ Changes from the tutorial
 import bisect, signal, sys
 if __name__ == "__main__": signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the slow imports just ends it
 import argparse, contextlib, ctypes, importlib.util, io, itertools, os, pathlib, random, tempfile, threading, time
-os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", TF_ENABLE_ONEDNN_OPTS="0")  # oneDNN slows down matrices this small
+os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", TF_ENABLE_ONEDNN_OPTS="0",  # oneDNN slows down matrices this small
+                  TF_USE_LEGACY_KERAS="1")  # tf_keras, which is not installed: TensorFlow starts sooner with no Keras
 try:
     import numpy as np
     import tensorflow.compat.v1 as tf
     gym = importlib.import_module("gymnasium" if importlib.util.find_spec("gymnasium") else "gym")  # gym 0.26 will do
-except ImportError as error:
-    sys.exit(f"{str(error).splitlines()[0]}: run  pip install -r requirements.txt")
+except ImportError as error: sys.exit(f"{str(error).splitlines()[0]}: run  pip install -r requirements.txt")
 tf.disable_eager_execution()
 tf.get_logger().setLevel("FATAL")
 gym.logger.min_level = gym.logger.ERROR  # no advice to take CartPole-v1: v0 is the tutorial's

@@ -7,6 +7,7 @@ An OPTION that it does not know goes to the script: --workers 1, --max-frames 40
 """
 import argparse
 import contextlib
+import importlib.metadata
 import json
 import math
 import os
@@ -224,6 +225,13 @@ def learning(seeds, options, results):
     return targets
 
 
+def installed(packages):
+    """The first of these packages that is installed, with its version."""
+    for package in packages:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            return f"{package} {importlib.metadata.version(package)}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of the script (default %(default)s)")
@@ -232,11 +240,9 @@ def main():
     args, options = parser.parse_known_args()
     if args.seeds < 1:
         parser.error("argument --seeds: give a whole number from 1")
-    versions = subprocess.run([sys.executable, "-c", "import sys; sys.path.insert(0, sys.argv[1]); import a3c_cartpole "
-                               "as a; print('TensorFlow', a.tf.__version__ + ',', a.gym.__name__, a.gym.__version__ + "
-                               "', NumPy', a.np.__version__)", str(ROOT)], capture_output=True, text=True, check=True)
+    versions = map(installed, (("tensorflow", "tensorflow-cpu"), ("gymnasium", "gym"), ("numpy",)))
     machine = (f"{time.strftime('%Y-%m-%d')}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
-               f"Python {platform.python_version()}, {versions.stdout.strip()}")
+               f"Python {platform.python_version()}, {', '.join(versions)}")
     results = {"machine": machine, "command": " ".join(["python", "tests/benchmark.py", *sys.argv[1:]])}
     print(f"{machine}: `{results['command']}`", flush=True)
     targets = learning(args.seeds, options, results)  # first: what a large process starts counts its memory

@@ -5,6 +5,7 @@ python tests/test_readme.py puts the right line numbers into the links.
 import ast
 import importlib.util
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -56,8 +57,11 @@ def test_every_line_of_code_shown_stands_in_the_script():
     assert [line for line in lines if line not in script] == []
 
 
-def test_every_option_is_explained():
-    words = subprocess.run([sys.executable, SCRIPT, "--help"], capture_output=True, text=True, check=True).stdout
+def test_every_option_is_explained(capfd):
+    with pytest.raises(SystemExit) as exit:
+        a3c.main(["--help"])
+    words = capfd.readouterr().out
+    assert exit.value.code == 0
     assert set(re.findall(r"^  (--\w[\w-]*)", words, re.M)) == set(re.findall(r"^\| `(--[\w-]+)", README, re.M))
 
 
@@ -141,13 +145,14 @@ def test_tensorboard_finds_the_graph_and_the_curves(logs):
         assert re.search(r"^graph\n +first_step +0\n", statistics, re.M), statistics
 
 
-def test_the_curves_are_drawn_a_panel_for_each_run(logs):
+def test_the_curves_are_drawn_a_panel_for_each_run(logs, monkeypatch):
     import imageio.v3 as iio
     script, *_, all_runs = re.search(r"`python (\.github/curves\.py [^`]*)`", README)[1].split()
     assert all_runs == "runs/*"
     for number, runs in enumerate((["0"], ["0", "1"]), 1):
-        subprocess.run([sys.executable, ROOT / script, "curves.png", *(f"runs/{run}" for run in runs)], cwd=logs,
-                       check=True, capture_output=True)
+        monkeypatch.chdir(logs)
+        monkeypatch.setattr(sys, "argv", [script, "curves.png", *(f"runs/{run}" for run in runs)])
+        runpy.run_path(str(ROOT / script), run_name="__main__")
         picture = iio.imread(logs / "curves.png")[..., :3].astype(int)
         assert picture.shape[1] == pytest.approx(440 * number)
         for left in range(0, 440 * number, 440):  # in each panel the black mean, and thin lines of two threads

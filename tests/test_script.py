@@ -21,7 +21,7 @@ EXAM = re.compile(r"test_thread examines: mean \d+\.\d steps over 10 trials")
 PROGRESS = re.compile(r"(\d+) frames, (\d+) trials: mean (\d+\.\d) steps(, epsilon 0\.\d\d)?")
 
 
-def test_it_learns_films_saves_and_plays_back(tmp_path):
+def test_it_learns_films_saves_and_plays_back(tmp_path, capfd):
     began = time.perf_counter()
     status, out, err = run("--seed", 1, "--checkpoint", "saved", "--test-trials", 2, cwd=tmp_path)
     elapsed = time.perf_counter() - began
@@ -62,8 +62,9 @@ def test_it_learns_films_saves_and_plays_back(tmp_path):
     steps = out[0].split()[3]
     assert (status, out, err) == (0, [f"Test trial 1: {steps} steps", f"Test: mean {steps}.0 steps over 1 trials",
                                       "Video: movie/A3C/a3c-003.mp4"], "")
-    _, out, _ = run("--play", "--checkpoint", "saved", "--test-trials", 100, "--render", "none", cwd=tmp_path)
-    assert float(re.fullmatch(r"Test: mean (.*) steps over 100 trials", out[-1])[1]) >= 195  # as saved
+    args = "--play", "--checkpoint", str(tmp_path / "saved"), "--test-trials", "100", "--render", "none"
+    assert a3c.main(args) == 0
+    assert float(re.search(r"^Test: mean (.*) steps over 100 trials$", capfd.readouterr().out, re.M)[1]) >= 195
     for path, content in (films | saved).items():
         assert path.read_bytes() == content  # nothing was lost or rewritten
     assert {path.name for path in tmp_path.iterdir()} == {"saved", "movie"}
@@ -85,9 +86,10 @@ def test_training_goes_on_from_a_checkpoint(tmp_path, monkeypatch, capfd):
     assert (first.get_tensor(weights) != second.get_tensor(weights)).any()
 
 
-def test_one_worker_with_one_seed_gives_the_same_run_trial_by_trial(tmp_path):
-    args = "--workers", 1, "--render", "none", "--verbose", "--max-frames", 6000, "--seed"
-    first, again = (run(*args, 7, cwd=tmp_path)[1] for _ in range(2))
+def test_one_worker_with_one_seed_gives_the_same_run_trial_by_trial(tmp_path, capfd):
+    args = "--workers", "1", "--render", "none", "--verbose", "--max-frames", "6000", "--seed", "7"
+    assert a3c.main(args) == 1
+    first, again = capfd.readouterr().out.splitlines(), run(*args, cwd=tmp_path)[1]  # in another process
     assert first == again
     assert len(first) > 100 and list(tmp_path.iterdir()) == []
     *lines, last = first
@@ -220,7 +222,7 @@ def test_the_defaults_are_those_of_the_readme_and_each_run_has_a_seed_of_its_own
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
-    run("--render", "none", "--max-frames", 300, "--checkpoint", "c", cwd=folder)
+    assert a3c.main(["--render", "none", "--max-frames", "300", "--checkpoint", str(folder / "c")]) == 1
     return {path.name: path.read_bytes() for path in (folder / "c").iterdir()}
 
 
@@ -364,6 +366,10 @@ def test_an_ffmpeg_that_does_not_run_is_one_line_before_training(monkeypatch, ca
     assert (exit.value.code, out, err.count("\n")) == (2, "", 1) and message in err and "install it" in err
 
 
+def test_no_keras_is_imported():  # by itself TensorFlow would, and take about a seventh longer to start
+    assert "keras" not in sys.modules
+
+
 def test_tensorflow_missing_is_one_line(tmp_path):
     (tmp_path / "tensorflow.py").write_text("raise ModuleNotFoundError(\"No module named 'tensorflow'\")")
     status, out, err = run(cwd=tmp_path, env=environment_variables(PYTHONPATH=str(tmp_path)))
@@ -382,7 +388,7 @@ def test_ctrl_c_while_tensorflow_is_imported_just_ends_it(tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 @pytest.mark.parametrize("signum, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_it_orderly_and_saves(tmp_path, signum, status):
+def test_a_signal_ends_it_orderly_and_saves(tmp_path, capfd, signum, status):
     process = start("--checkpoint", "saved", "--verbose", "--max-frames", 10 ** 9, cwd=tmp_path)
     for _ in range(30):
         process.stdout.readline()
@@ -392,8 +398,8 @@ def test_a_signal_ends_it_orderly_and_saves(tmp_path, signum, status):
     assert (process.returncode, said(err)) == (status, f"Stopped by {signum.name}\n")
     assert "Learned" not in out and "Test" not in out  # it did not go on to its own end first
     frames, = (int(path.stem.split("-")[1]) for path in (tmp_path / "saved").glob("*.index"))
-    status, out, err = run("--play", "--render", "none", "--checkpoint", "saved", cwd=tmp_path)
-    assert (status, err) == (0, "") and frames > 0
+    assert a3c.main(["--play", "--render", "none", "--checkpoint", str(tmp_path / "saved")]) == 0 and frames > 0
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
