@@ -476,8 +476,8 @@ def test_stdout_may_go_to_head(tmp_path):
 
 @posix
 def test_ctrl_c_is_130_even_when_it_ended_the_reader_too(tmp_path):  # as in `2>&1 | tee log`
-    process = popen([sys.executable, str(SCRIPT), "--render", "none", "--max-frames", str(10 ** 9)], tmp_path,
-                    stderr=subprocess.STDOUT)
+    process = popen([sys.executable, str(SCRIPT), "--workers", "2", "--render", "none", "--max-frames", str(10 ** 9)],
+                    tmp_path, stderr=subprocess.STDOUT)
     while b"frames, 50 trials" not in process.stdout.readline():
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
@@ -523,8 +523,8 @@ a3c.Agent.act = hanging
 
 @posix
 def test_a_thread_that_hangs_is_left_behind_and_the_first_of_two_signals_counts(tmp_path):
-    process = popen([sys.executable, "-c", BEGIN + HANG + END, str(ROOT), "--render", "none", "--checkpoint", "saved"],
-                    tmp_path, text=True)
+    process = popen([sys.executable, "-c", BEGIN + HANG + END, str(ROOT), "--workers", "2", "--render", "none",
+                     "--checkpoint", "saved"], tmp_path, text=True)
     while process.stdout.readline() != "hangs\n":
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
@@ -554,8 +554,7 @@ def test_neither_an_ascii_locale_nor_a_home_that_cannot_be_written_stops_it(tmp_
     command = sys.executable, SCRIPT, "--play", "--test-trials", "1", "--checkpoint", made, "--video-dir", folder
     out, err = play_and_film(command, tmp_path, folder, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0",
                              PYTHONIOENCODING="ascii", HOME="/proc/none", XDG_CACHE_HOME="", XDG_CONFIG_HOME="")
-    assert all("matplotlib" in line.lower() for line in err.splitlines()), err  # where it is installed, it complains
-    assert out[-1].startswith("Video: ") and out[-1].endswith("a3c-001.mp4")
+    assert err == "" and out[-1].startswith("Video: ") and out[-1].endswith("a3c-001.mp4")
 
 
 def test_it_runs_from_another_folder_with_spaces_and_japanese_names(tmp_path, monkeypatch):

@@ -47,7 +47,7 @@ def test_it_learns_films_saves_and_plays_back(tmp_path, capfd):
     for film, steps in zip(("a3c-001.mp4", "a3c-002.mp4"), trials):
         frames = iio.imread(tmp_path / "movie/A3C" / film)
         assert frames.shape[1:] == (400, 600, 3) and steps <= len(frames) <= steps + 1
-        changes = np.abs(np.diff(frames.astype(int), axis=0)).max(axis=(1, 2, 3))
+        changes = np.abs(np.diff(frames.astype(np.int16), axis=0)).max(axis=(1, 2, 3))
         assert (changes > 10).sum() >= 10  # a good policy may hardly move the cart, but it does move
         dark = (frames[:, 285:300] < 60).all(axis=3)  # the cart's body, above its track
         assert dark.any(axis=(1, 2)).all()
@@ -222,7 +222,8 @@ def test_the_defaults_are_those_of_the_readme_and_each_run_has_a_seed_of_its_own
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
-    assert a3c.main(["--render", "none", "--max-frames", "300", "--checkpoint", str(folder / "c")]) == 1
+    args = "--workers", "1", "--render", "none", "--max-frames", "300", "--checkpoint", str(folder / "c")
+    assert a3c.main(args) == 1
     return {path.name: path.read_bytes() for path in (folder / "c").iterdir()}
 
 
@@ -326,7 +327,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path, checkpoint, capfd, damage, pl
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
     with pytest.raises(SystemExit) as exit:
-        a3c.main(["--render", "none", "--checkpoint", str(tmp_path), *play])
+        a3c.main(["--workers", "1", "--render", "none", "--checkpoint", str(tmp_path), *play])
     out, err = capfd.readouterr()
     assert (exit.value.code, out, err.count("\n")) == (2, "", 1) and "--checkpoint" in err
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == files
@@ -337,7 +338,7 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path, checkpoint, monkey
         (tmp_path / name).write_bytes(content)
     monkeypatch.setattr(a3c, "HIDDEN_UNITS", 17)
     with pytest.raises(SystemExit) as exit:
-        a3c.main(["--render", "none", "--checkpoint", str(tmp_path)])
+        a3c.main(["--workers", "1", "--render", "none", "--checkpoint", str(tmp_path)])
     err = capfd.readouterr().err
     assert (exit.value.code, err.count("\n")) == (2, 1) and "--checkpoint" in err
 
@@ -404,7 +405,7 @@ def test_a_signal_ends_it_orderly_and_saves(tmp_path, capfd, signum, status):
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
 def test_a_reader_that_leaves_ends_it_quietly(tmp_path):
-    process = start("--render", "none", "--verbose", "--checkpoint", "saved", cwd=tmp_path)
+    process = start("--workers", 2, "--render", "none", "--verbose", "--checkpoint", "saved", cwd=tmp_path)
     process.stdout.readline()
     process.stdout.close()
     assert process.wait(timeout=60) == 1
