@@ -301,13 +301,14 @@ class Worker_thread:
 
 def main(argv=None):
     """Learn, then show it (§3.1). The options in `argv` are attributes of `run`. Returns the exit status."""
-    with Run(argv) as run, contextlib.suppress(Stopped):
+    with Run(argv) as run:
         # M0. What all threads share: the graph, and the server with its session
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
             tf.set_random_seed(run.seed)
             server = ParameterServer(run.workers, run.max_frames, run.report, run.logdir and run.updates.append)
             # M1. All threads, each with its part of the graph
-            workers = [Worker_thread(f"local_thread{i + 1}", "learning", server, run.seed) for i in range(run.workers)]
+            workers = [Worker_thread(f"local_thread{i + 1}", "learning", server, run.seed)
+                       for i in range(run.workers) if not run.signum]  # after a Ctrl-C it makes no more of them
             workers.append(Worker_thread("test_thread", "test", server, run.seed, run.test_trials, run.show))
             server.session.run(tf.global_variables_initializer())
             run.begin(server)  # may fill the server from a checkpoint; a thread's own weights come with its first pull
@@ -344,10 +345,9 @@ class Run(contextlib.ExitStack):
         self.saved_frames, self.best_mean, self.steps, self.films = 0, 0.0, [], []  # steps: of all learners' trials
         self.updates = []  # with --logdir, of each update the loss terms and the gradient norm: append is one step
         self.lock = threading.Lock()  # any thread may report: keeps counts exact and lines whole
-        def note(signum, frame):  # stops the threads; while there are none yet, leaves the block of `with Run()`
+        def note(signum, frame):  # raises nothing: in the middle of TensorFlow's code that might end in any error
             self.signum = self.signum or signal.Signals(signum)
-            if self.server is None: raise Stopped
-            self.server.stopped = True
+            if self.server: self.server.stopped = True
         # Python runs one thread at a time; to hand that right to a thread on another core takes as long as a frame.
         with contextlib.suppress(AttributeError, OSError, ValueError):  # so all share a core, where they can choose
             self.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
@@ -362,16 +362,16 @@ class Run(contextlib.ExitStack):
         for flag, folder in (("--video-dir", None if self.render == "none" else self.video_dir),
                              ("--checkpoint", None if self.play else self.checkpoint), ("--logdir", self.logdir)):
             if folder is None: continue
-            try:  # to make a file in it, or where it would be made
+            try:  # to make a folder in it, or where it would be made
                 path = pathlib.Path(folder or os.devnull).absolute()  # "" alone would be the current folder
-                tempfile.TemporaryFile(dir=next(part for part in (path, *path.parents) if part.exists())).close()
+                there = next((part for part in (path, *path.parents) if part.exists() or part.is_symlink()), path)
+                os.rmdir(tempfile.mkdtemp(dir=there))
             except OSError as reason:
                 self.error(f"argument {flag}: cannot write in {folder!r} ({reason.strerror}), name another directory")
         if "[" in (self.checkpoint or ""): self.error("argument --checkpoint: leave out [, a wildcard of TensorFlow's")
         if self.render != "none":
             try: pygame, self.moviepy = map(importlib.import_module, ("pygame", "moviepy"))  # moviepy tries ffmpeg out
-            except (ImportError, OSError, RuntimeError) as reason:
-                self.error(f"argument --render: {str(reason).splitlines()[0]} (install it, or take --render none)")
+            except Exception as why: self.error(f"argument --render: {str(why).splitlines()[0]}; or take --render none")
             self.window = self.render != "video" and self.can_open_window(pygame)
             if self.render == "human" and not self.window: self.error("argument --render: no window here, take video")
             if not self.window: os.environ["SDL_VIDEODRIVER"] = "dummy"  # pygame draws in memory only
@@ -382,7 +382,7 @@ class Run(contextlib.ExitStack):
         """Whether a thread may open a window here. On macOS ("cocoa") only the main thread may."""
         # A window drawn by OpenGL (Mesa's) crashed next to TensorFlow, and SDL would swallow a Ctrl-C.
         os.environ.update(SDL_FRAMEBUFFER_ACCELERATION="0", SDL_NO_SIGNAL_HANDLERS="1")
-        os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())  # libwayland complains on stderr without it
+        os.environ.setdefault("XDG_RUNTIME_DIR", "/tmp")  # libwayland complains on stderr without it
         with contextlib.suppress(pygame.error):
             pygame.display.init()
             driver = pygame.display.get_driver()
@@ -402,8 +402,8 @@ class Run(contextlib.ExitStack):
                 server.max_frames, server.learned = server.max_frames + server.frames, self.play
         except (tf.errors.OpError, ValueError, IndexError):
             self.error(f"argument --checkpoint: no whole checkpoint of this network in {self.checkpoint!r}, name one")
-        # signum: a signal may have come where Python drops exceptions, as in a destructor.
-        server.stopped, self.server, self.start_time = bool(self.signum), server, time.perf_counter()
+        self.server, self.start_time = server, time.perf_counter()
+        if self.signum: server.stopped = True  # the signal came before its handler knew the server
         if self.logdir:
             with self.writing("curves", self.logdir):
                 self.events = tf.io.TFRecordWriter(os.path.join(self.logdir, f"events.out.tfevents.{time.time_ns()}"))
@@ -496,5 +496,5 @@ class Run(contextlib.ExitStack):
 
 
 if __name__ == "__main__":
-    if sys.stdout: sys.stdout.reconfigure(errors="backslashreplace")  # for names that it cannot spell
-    sys.exit(main())
+    if hasattr(sys.stdout, "reconfigure"): sys.stdout.reconfigure(errors="backslashreplace")  # names it cannot spell
+    (os._exit if (status := main()) > 128 else sys.exit)(status)  # exit would wait for a hanging thread's stdout

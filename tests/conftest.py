@@ -72,9 +72,9 @@ def rng():
 
 
 def environment_variables(**changes):
-    """The variables of a machine without a screen."""
+    """The variables of a machine without a screen, whose output is buffered as usual."""
     env = {name: value for name, value in os.environ.items() if name not in
-           ("DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "SDL_VIDEODRIVER")}
+           ("DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "SDL_VIDEODRIVER", "PYTHONUNBUFFERED")}
     return env | changes
 
 

@@ -96,6 +96,9 @@ DEFAULTS = "test_script.py::test_the_defaults_are_those_of_the_readme_and_each_r
 RATE = "test_script.py::test_frames_of_a_checkpoint_count_as_frames_but_not_for_the_speed"
 UNUSED = "test_script.py::test_what_is_not_used_need_not_be_there"
 OPENS = "test_script.py::test_a_window_opens_where_one_can_unless_only_films_are_wanted"
+NOBODY = "test_drills.py::test_it_ends_even_if_nobody_reads_what_it_prints"
+IDLE = "test_script.py::test_it_prints_where_stdout_is_not_a_file"
+DRIVE = "test_script.py::test_a_folder_on_a_drive_that_is_not_there_is_refused"
 FFMPEG = "test_script.py::test_an_ffmpeg_that_does_not_run_is_one_line_before_training"
 PACKAGE = "test_script.py::test_a_package_missing_for_the_film_is_named_before_training"
 DRIVERS = "test_script.py::test_a_thread_can_open_a_window_with_some_drivers"
@@ -271,8 +274,9 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     # main and Run
     ("graph.finalize()", "graph", MAIN),
     ("as graph, tf.device(\"/cpu:0\"):", "as graph:", MAIN),
-    ("with Run(argv) as run, contextlib.suppress(Stopped):", "with Run(argv) as run:", BUILDING),
-    ("            if self.server is None: raise Stopped\n", "", BUILDING),
+    ("            if self.server: self.server.stopped = True", "            if self.server is None: raise Stopped\n"
+     "            self.server.stopped = True", BUILDING),
+    (" if not run.signum]", "]", BUILDING),
     ("name=worker.name, daemon=True)", "name=worker.name)", HANGS),
     ("            if self.server.stopped: patience -= 0.02\n", "", HANGS),
     ("self.signum = self.signum or signal.Signals(signum)", "self.signum = signal.Signals(signum)", HANGS),
@@ -294,7 +298,7 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("if \"[\" in (self.checkpoint or \"\"): self.error(", "str(", BAD),
     ("self.render == \"human\" and not self.window", "self.render == \"human\" and self.window", BAD),
     ("        self.save()\n\n    def finish", "\n    def finish", SIGNAL),
-    ("            self.server.stopped = True\n        # Python", "        # Python", SIGNAL),
+    ("            if self.server: self.server.stopped = True\n", "", SIGNAL),
     ("return 128 + self.signum", "return self.signum", SIGNAL),
     ("except OSError as reason:  # a", "except ZeroDivisionError as reason:  # a", PIPE),
     ("error, True\n            raise\n", "error, True\n", CRASH_SHOWN),
@@ -304,7 +308,11 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("except OSError as reason:  # a", "except BrokenPipeError as reason:  # a", STDOUT),
     ("1 if isinstance(reason, BrokenPipeError) else f", "1 if isinstance(reason, OSError) else f", STDOUT),
     ("with contextlib.suppress(OSError): print(\"Stopped", "print(\"Stopped", TEE),
-    ("bool(self.signum), server, time", "False, server, time", LATE),
+    ("        if self.signum: server.stopped = True", "        if 0: server.stopped = True", LATE),
+    ("(os._exit if (status := main()) > 128 else sys.exit)(status)", "sys.exit(main())", NOBODY),
+    ("if hasattr(sys.stdout, \"reconfigure\"): ", "", IDLE),
+    (" or part.is_symlink()), path)", "), path)", BAD),
+    (" or part.is_symlink()), path)", " or part.is_symlink()))", DRIVE),
     ("finally: recorder.recording = (", "finally: (", THROWN),
     ("self.moviepy.VideoFileClip(f\"{hidden}/rl-video-episode-0.mp4\").close()", "pass", HALF),
     ("        with self.lock:\n            frames, seconds", "        if True:\n            frames, seconds", MIX),
@@ -312,9 +320,9 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     ("gym.wrappers.HumanRendering(recorder) if self.window else recorder", "recorder", WINDOW),
     ("if not self.window: os.environ", "os.environ", WINDOW),
     ("with contextlib.suppress(pygame.error):", "if True:", DRIVER),
-    ("except (ImportError, OSError, RuntimeError)", "except (OSError, RuntimeError)", PACKAGE),
-    ("except (ImportError, OSError, RuntimeError)", "except (ImportError, RuntimeError)", FFMPEG),
-    ("except (ImportError, OSError, RuntimeError)", "except (ImportError, OSError)", FFMPEG),
+    ("except Exception as why", "except (OSError, RuntimeError) as why", PACKAGE),
+    ("except Exception as why", "except (ImportError, RuntimeError) as why", FFMPEG),
+    ("except Exception as why", "except (ImportError, OSError) as why", FFMPEG),
     ("                self.save()\n            if steps", "            if steps", WHOLE),
     ("                self.saved_frames = frames\n", "", WHOLE),
     ("reconfigure(errors=\"backslashreplace\")", "reconfigure()", ASCII),

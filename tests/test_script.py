@@ -3,6 +3,7 @@ import collections
 import io
 import os
 import re
+import runpy
 import signal
 import stat
 import subprocess
@@ -244,7 +245,7 @@ def test_what_is_not_used_need_not_be_there(tmp_path, checkpoint, monkeypatch):
 
     def read_only(dir):
         raise PermissionError(13, "Permission denied")
-    monkeypatch.setattr(a3c.tempfile, "TemporaryFile", read_only)
+    monkeypatch.setattr(a3c.tempfile, "mkdtemp", read_only)
     for package in "pygame", "moviepy":
         monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
     assert a3c.main(["--play", "--render", "none", "--test-trials", "1", "--checkpoint", str(tmp_path)]) == 0
@@ -278,6 +279,8 @@ BAD = [(("--workers", "0"), "--workers"), (("--workers", "-1"), "--workers"), ((
        (("--logdir", ""), "--logdir"), (("--logdir", "file/below"), "--logdir"), (("--video-dir", ""), "--video-dir"),
        (("--video-dir", "file"), "--video-dir"),
        (("--video-dir", "empty/" + "x" * 300), "--video-dir"), (("--speed",), "--speed"), (("more",), "more")]
+if os.name == "posix":
+    BAD += [((flag, "dangling"), flag) for flag in ("--checkpoint", "--video-dir", "--logdir")]
 if sys.platform == "linux":
     BAD += [(("--checkpoint", "/proc/new"), "--checkpoint"), (("--video-dir", "/proc/new"), "--video-dir")]
 
@@ -286,6 +289,9 @@ if sys.platform == "linux":
 def test_bad_input_gets_one_line_and_writes_nothing(tmp_path, monkeypatch, capfd, args, flag):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("text")
+    if "dangling" in args:
+        (tmp_path / "dangling").symlink_to(tmp_path / "no disk" / "there")
+    before = sorted(tmp_path.rglob("*"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")  # no screen
     with pytest.raises(SystemExit) as exit:
@@ -293,7 +299,26 @@ def test_bad_input_gets_one_line_and_writes_nothing(tmp_path, monkeypatch, capfd
     out, err = capfd.readouterr()
     assert (exit.value.code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("a3c_cartpole.py: error: ") and flag in err
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["empty", "file"]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_on_a_drive_that_is_not_there_is_refused(monkeypatch, capfd):
+    monkeypatch.setattr(a3c.pathlib.Path, "exists", lambda path: False)  # as of any part of Z:/saved
+    with pytest.raises(SystemExit) as exit:
+        a3c.main(["--render", "none", "--checkpoint", "/no/drive"])
+    assert exit.value.code == 2 and "argument --checkpoint: cannot write in '/no/drive'" in capfd.readouterr().err
+
+
+def test_it_prints_where_stdout_is_not_a_file(monkeypatch):  # as in IDLE
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), "--help"])
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(SystemExit) as exit:
+            runpy.run_path(str(SCRIPT), run_name="__main__")
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert exit.value.code == 0 and sys.stdout.getvalue().startswith("usage: a3c_cartpole.py")
 
 
 def damage_truncate(files):
@@ -349,7 +374,7 @@ def test_a_package_missing_for_the_film_is_named_before_training(monkeypatch, ca
     with pytest.raises(SystemExit) as exit:
         a3c.main(["--render", "video"])
     out, err = capfd.readouterr()
-    assert (exit.value.code, out, err.count("\n")) == (2, "", 1) and package in err and "install it" in err
+    assert (exit.value.code, out, err.count("\n")) == (2, "", 1) and package in err and "or take --render none" in err
 
 
 @pytest.mark.parametrize("wanted, message", [("ffmpeg-imageio", "No ffmpeg exe"), ("/missing/it", "'/missing/it'")])
@@ -364,7 +389,7 @@ def test_an_ffmpeg_that_does_not_run_is_one_line_before_training(monkeypatch, ca
         with pytest.raises(SystemExit) as exit:
             a3c.main(["--render", "video"])
     out, err = capfd.readouterr()
-    assert (exit.value.code, out, err.count("\n")) == (2, "", 1) and message in err and "install it" in err
+    assert (exit.value.code, out, err.count("\n")) == (2, "", 1) and message in err and "or take --render none" in err
 
 
 def test_no_keras_is_imported():  # by itself TensorFlow would, and take about a seventh longer to start
