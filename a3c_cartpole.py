@@ -371,7 +371,7 @@ class Run(contextlib.ExitStack):
         if "[" in (self.checkpoint or ""): self.error("argument --checkpoint: leave out [, a wildcard of TensorFlow's")
         if self.render != "none":
             try: pygame, self.moviepy = map(importlib.import_module, ("pygame", "moviepy"))  # moviepy tries ffmpeg out
-            except Exception as why: self.error(f"argument --render: {str(why).splitlines()[0]}; or take --render none")
+            except Exception as e: self.error(f"argument --render: install it ({str(e).splitlines()[0]}), or take none")
             self.window = self.render != "video" and self.can_open_window(pygame)
             if self.render == "human" and not self.window: self.error("argument --render: no window here, take video")
             if not self.window: os.environ["SDL_VIDEODRIVER"] = "dummy"  # pygame draws in memory only
