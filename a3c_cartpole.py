@@ -1,33 +1,32 @@
 """Asynchronous Advantage Actor-Critic (A3C) on CartPole, in one file.
-`python a3c_cartpole.py` learns, then films the learned policy and, where there is a screen, shows it (options: --help).
+`python a3c_cartpole.py` learns, then films the learned policy and, if a window can open, shows it (options: --help).
 
 Read it beside sugulu's tutorial, whose sections (§) it names: https://qiita.com/sugulu/items/acbc909dd9b74b043e45
 Several threads play at once, each with a network of its own: its actor π(a|s) chooses actions, its critic V(s) predicts
 what is to be gained from s on. An action that brought more than predicted, whose advantage A is positive, becomes
 likelier. All threads improve one shared network, and copy it again and again (Mnih et al. 2016, arXiv:1602.01783).
-The tutorial's five classes and `main` are all of A3C; skip what comes after `main`. The path of a frame, one step:
-Environment.run -> Agent.act -> env.step -> Agent.advantage_push_local_brain -> LocalBrain.train_push, and every Tmax
-steps and at a trial's end LocalBrain.update_parameter_server -> LocalBrain.pull_parameter_server.
+All of A3C is in the five classes and `main`; skip what comes after. New to TensorFlow's graphs: README.md. The path of
+a frame, one step, a good place to begin: Environment.run -> Agent.act -> env.step -> Agent.advantage_push_local_brain
+-> LocalBrain.train_push; every Tmax steps and at a trial's end LocalBrain.update_parameter_server and its pull.
 
 Changes from the tutorial
 - Today's packages: TensorFlow 2's version-1 interface, no Keras; Gymnasium or Gym 0.26. Threads share a core (Linux).
-- The graph is finalized before any thread starts: threads that went on building it killed one another.
-- What the threads share belongs to the ParameterServer, no longer to global variables; frames are counted exactly.
-- A learner only *claims* that the task is learned: then the server's policy sits an exam in the test thread, taking
-  the likelier actions. The weights that pass go back to the server when no learner is left to overwrite them.
-- V(s') is computed in the same graph call as the update. Trials shorter than N_STEP_RETURN get the right return, too.
-- Worker_thread keeps the window of ten trials. Every thread has its own random generator. The program ends by itself.
+- The graph is finalized before any thread starts: threads that went on building it killed one another. What they share
+  belongs to the ParameterServer, not to globals; frames are counted exactly. Each has its own random generator.
+- A learner *claims* to have learned; then the test thread examines the server's policy, taking the likelier actions.
+  The weights that pass go back to the server when no learner is left to overwrite them. The program ends by itself.
+- V(s') is computed in the update's graph call. Short trials get the right return. Worker_thread keeps its ten trials.
 """
 import bisect, signal, sys
 if __name__ == "__main__": signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the slow imports just ends it
 import argparse, contextlib, ctypes, importlib.util, io, itertools, os, pathlib, random, tempfile, threading, time
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", TF_ENABLE_ONEDNN_OPTS="0",  # oneDNN slows down matrices this small
-                  TF_USE_LEGACY_KERAS="1")  # tf_keras, which is not installed: TensorFlow starts sooner with no Keras
+                  TF_USE_LEGACY_KERAS="1")  # tf_keras, not installed: TensorFlow starts sooner with no Keras
 try:
     import numpy as np
     import tensorflow.compat.v1 as tf
     gym = importlib.import_module("gymnasium" if importlib.util.find_spec("gymnasium") else "gym")  # gym 0.26 will do
-except ImportError as error: sys.exit(f"{str(error).splitlines()[0]}: run  pip install -r requirements.txt")
+except ImportError as e: sys.exit(f"{str(e.__cause__ or e).splitlines()[0]}: run  pip install -r requirements.txt")
 tf.disable_eager_execution()
 tf.get_logger().setLevel("FATAL")
 gym.logger.min_level = gym.logger.ERROR  # no advice to take CartPole-v1: v0 is the tutorial's
@@ -55,9 +54,9 @@ class Stopped(Exception):
 
 class ParameterServer:
     """The shared network and its optimizer (§3.5), and whatever else the threads share.
-    No lock covers all the weights. TensorFlow locks one array at a time: no update is lost, but a pull may mix arrays
-    from before and after another thread's update, and gradients belong to weights that have moved on. A3C accepts that
-    so that no thread waits, as "Hogwild" (arXiv:1106.5730) does where updates rarely meet. Counters change under
+    No lock covers all weights. TensorFlow locks an array with its average: no update is lost, but a pull may mix arrays
+    from before and after another thread's update, and a gradient may belong to weights that have moved on. A3C accepts
+    that so that no thread waits, as "Hogwild" (arXiv:1106.5730) does where updates rarely meet. Counters change under
     `lock`: `+= 1` reads, adds, writes. Flags and claims need none: assignment, append, pop are atomic under the GIL."""
     def __init__(self, learners, max_frames=1_000_000, report=lambda line, steps=None, mean=0.0: None, observe=None):
         # Matrices this small are multiplied fastest in the calling thread: handing them to others takes longer.
@@ -151,7 +150,7 @@ class LocalBrain:
             target = R + GAMMA_N * tf.stop_gradient(self.forward(s_)[1]) * mask  # (batch,); no gradient, as in DQN
             terms = self._build_loss(p, v, a, target)
             loss = tf.reduce_mean(tf.add_n(terms))
-        gradients = tf.gradients(loss, self.weights, name="gradient")  # w.r.t. local weights, applied to the server's
+        gradients = tf.gradients(loss, self.weights, name="gradient")  # of the local weights, to move the server's
         update = self.server.optimizer.apply_gradients(zip(gradients, self.server.weights), name="update")
         figures = [tf.stack([*map(tf.reduce_mean, terms), tf.global_norm(gradients)])] if self.server.observe else []
         with tf.name_scope("pull"): pull = [mine.assign(theirs) for mine, theirs in pairs]
@@ -161,7 +160,7 @@ class LocalBrain:
         self._pull, self._push = self.server.graph_call(targets=pull), self.server.graph_call(targets=push)
 
     def pull_parameter_server(self):
-        """Copy the server's weights here: a learner does it every Tmax steps, the test thread before each exam."""
+        """Copy the server's weights: a learner as a trial starts and every Tmax steps, the test thread before exams."""
         self._pull()
 
     def push_parameter_server(self):
@@ -221,7 +220,7 @@ class Environment:
         self.agent = Agent(name, parameter_server, rng)
 
     def reward(self, step, done):
-        """Replaces CartPole's 1 for each step: 0 on the way; at the end -1 if the pole fell before step 199, else 1."""
+        """Replaces CartPole's 1 for each step: 0 on the way; -1 at an end before step 199, 1 at a later one."""
         return 0.0 if not done else (-1.0 if step < 199 else 1.0)
 
     def run(self, env=None):
@@ -248,7 +247,7 @@ class Environment:
 
 class Worker_thread:
     """The work of one thread (§3.2): to learn; or to examine what was learned, and then to show it in `test_trials`
-    trials. The context manager show() gives the environment for such a trial, or None: the thread's own."""
+    trials. `with show() as env` gives the environment for one of these; None stands for the thread's own."""
     def __init__(self, thread_name, thread_type, parameter_server, seed, test_trials=3, show=contextlib.nullcontext):
         self.name, self.learning, self.server = thread_name, thread_type == "learning", parameter_server
         self.environment = Environment(self.name, thread_type, self.server, random.Random(f"{seed} {self.name}"))
@@ -348,7 +347,7 @@ class Run(contextlib.ExitStack):
         def note(signum, frame):  # raises nothing: in the middle of TensorFlow's code that might end in any error
             self.signum = self.signum or signal.Signals(signum)
             if self.server: self.server.stopped = True
-        # Python runs one thread at a time; to hand that right to a thread on another core takes as long as a frame.
+        # Python runs one thread at a time; to hand that right to a thread on another core costs more than it brings.
         with contextlib.suppress(AttributeError, OSError, ValueError):  # so all share a core, where they can choose
             self.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
             os.sched_setaffinity(0, {ctypes.CDLL(None).sched_getcpu()})
@@ -463,7 +462,8 @@ class Run(contextlib.ExitStack):
         with self.writing("the film", self.video_dir, OSError), contextlib.redirect_stdout(io.StringIO()), \
                 contextlib.redirect_stderr(io.StringIO()), \
                 tempfile.TemporaryDirectory(prefix=".film-", dir=os.path.abspath(self.video_dir)) as hidden:
-            recorder = gym.wrappers.RecordVideo(gym.make(ENV, render_mode="rgb_array_list"), hidden, video_length=1e9)
+            bare = gym.make(ENV, render_mode="rgb_array_list", disable_env_checker=True)  # Gym's check needs NumPy 1
+            recorder = gym.wrappers.RecordVideo(bare, hidden, video_length=1e9)
             with contextlib.closing(gym.wrappers.HumanRendering(recorder) if self.window else recorder) as env:
                 try:
                     yield env

@@ -23,6 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LEARNERS, FRAMES = (1, 2, 4, 8, 16), 8000
+HALF_WAY = 100  # steps, in the mean of fifty trials of all threads: to reach that takes neither claim nor exam
 ROUNDS, AT_LEAST, SECONDS = 7, 3, 45  # seven rounds, but on a slow machine fewer, once so many seconds are over
 
 
@@ -61,6 +62,23 @@ def frames_per_second(server, workers, frames):
         thread.join()
     assert server.failure is None and server.frames == frames
     return frames / (time.perf_counter() - start)
+
+
+def age_of_gradients(server, workers, frames):
+    """How many updates others make between a thread's pull and its own update: (mean, share with none)."""
+    made, ages = [], []
+    for brain in (worker.environment.agent.brain for worker in workers):
+        def pull(brain=brain, pull=brain._pull):
+            brain.pulled_at = len(made)
+            pull()
+
+        def update(*batch, brain=brain, update=brain._update):
+            ages.append(len(made) - brain.pulled_at)
+            made.append(1)
+            return update(*batch)
+        brain._pull, brain._update = pull, update
+    frames_per_second(server, workers, frames)
+    return statistics.mean(ages), ages.count(0) / len(ages)
 
 
 def environment_steps_per_second(a3c, steps=20_000):
@@ -140,13 +158,24 @@ def speed(results):
                                                    brain.pull_parameter_server)):
             cost.append(microseconds(function, 1000))
 
+    say("Counting updates between pull and update")
+    ages = {}
+    for case in ("8 learners", "8 learners, free to use all cores"):
+        if case in cases:
+            server, workers, _ = build(a3c, 8, a3c.ParameterServer)
+            with cases[case][-1]():
+                ages[case] = age_of_gradients(server, workers, 4 * FRAMES)
+
     results["speed"] = {"environment_steps_per_second": ceiling, "frames_per_second": rates, "share_of_ceiling": shares,
-                        "gain_over_plain_session_run": gain, "microseconds": costs, "building_seconds": built_in}
+                        "gain_over_plain_session_run": gain, "microseconds": costs, "building_seconds": built_in,
+                        "age_of_gradients": ages}
     table(["speed", "frames/s", "share of the environment's own speed"],
           [["environment alone", spread(ceiling), 1]] +
           [[case, spread(rates[case]), spread(shares[case], "{:.3f}")] for case in cases])
     table(["graph calls", "µs"], [[name, spread(cost, "{:.1f}")] for name, cost in costs.items()])
     table(["learners", "seconds to build the graph"], [[n, spread(s, "{:.2f}")] for n, s in built_in.items()])
+    table(["age of a gradient: updates of other threads since its thread's pull", "mean", "share with none"],
+          [[case, f"{mean:.1f}", f"{none:.2f}"] for case, (mean, none) in ages.items()])
     return [("8 learners reach this share of the environment's own speed", statistics.median(shares["8 learners"]),
              ">=", 0.18),
             ("8 learners against plain `Session.run`", statistics.median(gain), ">=", 5)]
@@ -168,7 +197,10 @@ def learn(seed, options):
         for line in process.stdout:
             result["claims"] += " claims: " in line
             result["exams"] += " examines: " in line
-            if match := re.match(r"Learned after (\d+) frames, (\d+) trials, ([\d.]+) s", line):
+            if match := re.match(r"(\d+) frames, .*: mean ([\d.]+) steps", line):
+                if float(match[2]) >= HALF_WAY:
+                    result.setdefault("half_way", int(match[1]))
+            elif match := re.match(r"Learned after (\d+) frames, (\d+) trials, ([\d.]+) s", line):
                 result |= {"frames": int(match[1]), "trials": int(match[2]),
                            "training": float(match[3]), "start_to_learned": time.perf_counter() - start}
             elif match := re.match(r"Test: mean ([\d.]+) steps", line):
@@ -207,6 +239,8 @@ def learning(seeds, options, results):
         rows += [["learned policies that average 195 steps in 100 trials", f"{good} of {len(learned)}", "", ""],
                  ["mean steps of the learned policy in 100 trials", statistics.median(policies), "", policies[0]]]
         targets.append(("worst learned policy, mean steps in 100 trials", policies[0], ">=", 195))
+        half_way = [run.get("half_way", run["frames"]) for run in learned]  # few have learned before
+        row(f"frames until fifty trials average {HALF_WAY} steps", half_way)
         row("frames", [run["frames"] for run in learned])
         row("trials", [run["trials"] for run in learned])
         whole, training = ([run[key] for run in learned] for key in ("start_to_learned", "training"))
@@ -233,7 +267,7 @@ def installed(packages):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)  # --seed is the script's
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of the script (default %(default)s)")
     parser.add_argument("--learning", action="store_true", help="only what the runs of the script say")
     parser.add_argument("--json", metavar="FILE", help="write all that was measured there, too")

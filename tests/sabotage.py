@@ -85,6 +85,8 @@ WINDOW = "test_drills.py::test_where_a_window_opens_each_frame_is_shown_in_it_an
 DRIVER = "test_drills.py::test_a_video_driver_that_does_not_work_is_no_window"
 BUILDING = "test_drills.py::test_a_signal_while_the_graph_is_built_ends_it_there"
 HANGS = "test_drills.py::test_a_thread_that_hangs_is_left_behind_and_the_first_of_two_signals_counts"
+BROKEN = "test_script.py::test_tensorflow_missing_or_broken_is_one_line"
+CHECKER = "test_script.py::test_a_film_is_made_without_gyms_checker"
 THROWN = "test_drills.py::test_the_film_of_a_trial_that_was_stopped_is_not_even_made"
 HALF = "test_drills.py::test_a_film_that_cannot_be_made_is_one_line_and_what_was_learned_is_saved"
 ASCII = "test_drills.py::test_neither_an_ascii_locale_nor_a_home_that_cannot_be_written_stops_it"
@@ -314,6 +316,8 @@ FAULTS = [  # what stands once in the script, what to put there, the test that c
     (" or part.is_symlink()), path)", "), path)", BAD),
     (" or part.is_symlink()), path)", " or part.is_symlink()))", DRIVE),
     ("finally: recorder.recording = (", "finally: (", THROWN),
+    ("render_mode=\"rgb_array_list\", disable_env_checker=True", "render_mode=\"rgb_array_list\"", CHECKER),
+    ("{str(e.__cause__ or e)", "{str(e)", BROKEN),
     ("self.moviepy.VideoFileClip(f\"{hidden}/rl-video-episode-0.mp4\").close()", "pass", HALF),
     ("        with self.lock:\n            frames, seconds", "        if True:\n            frames, seconds", MIX),
     ("SDL_FRAMEBUFFER_ACCELERATION=\"0\", ", "", WINDOW),  # crashes

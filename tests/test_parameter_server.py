@@ -124,6 +124,35 @@ def test_weights_start_uniform_within_glorots_bounds_and_biases_at_zero(build):
         assert not b.any()
 
 
+def test_of_updates_that_meet_none_is_lost(build, rng):
+    built = build(4)
+    brains, samples = [worker.environment.agent.brain for worker in built.learners], batch(rng)
+    for brain in brains:
+        brain.pull_parameter_server()
+    w, g = built.values(built.server.weights), gradient(built.values(brains[0].weights), *samples)  # the same for all
+    barrier = threading.Barrier(len(brains))
+
+    def update(brain):
+        barrier.wait(timeout=60)
+        for _ in range(50):
+            queue(brain, *samples)
+            brain.update_parameter_server()
+    threads = [threading.Thread(target=update, args=(brain,)) for brain in brains]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    rms = [np.ones_like(x) for x in w]
+    for _ in range(4 * 50):
+        for x, x_rms, x_g in zip(w, rms, g):
+            x_rms[...] = 0.99 * x_rms + 0.01 * x_g ** 2
+            x[...] = x - 5e-3 * x_g / np.sqrt(x_rms + 1e-10)
+    for got, want in zip(built.values(slots(built.server.weights, "rms")), rms):
+        np.testing.assert_allclose(got, want, rtol=2e-3)  # each lost one would make a difference of a hundredth
+    for got, want in zip(built.values(built.server.weights), w):
+        np.testing.assert_allclose(got, want, rtol=2e-3, atol=1e-4)
+
+
 def test_two_threads_update_the_server_by_rmsprop_with_shared_averages(build, rng):
     built = build(2)
     brains = [worker.environment.agent.brain for worker in built.learners]
