@@ -38,7 +38,7 @@ NUM_ACTIONS = int(_env.action_space.n)  # 2: push the cart to the left, to the r
 ONE_HOT = np.eye(NUM_ACTIONS)  # row a stands for action a
 NONE_STATE = np.zeros(NUM_STATES)  # fed for s' where the trial has ended: the mask drops its V
 LEARNED_MEAN = 199  # ten trials must average more steps than this; a trial ends at 200
-HIDDEN_UNITS, MIN_BATCH = 16, 5  # with fewer queued samples an update waits (not with these values; with Tmax = 1)
+HIDDEN_UNITS, MIN_BATCH = 16, 5  # an update waits for so many samples (with Tmax = 10 it never has to)
 LOSS_V, LOSS_ENTROPY = 0.5, 0.01  # weights of the critic's loss and of the entropy term, beside the actor's loss
 LEARNING_RATE, RMSPROP_DECAY = 5e-3, 0.99
 GAMMA, N_STEP_RETURN = 0.99, 5
@@ -132,7 +132,7 @@ class LocalBrain:
         """The three terms of the loss -log π(a|s)·A + 0.5·A² + 0.01·Σ π·log π, with the advantage A = target - V(s)
         (§2.2), each (batch,). p: π (batch, 2); v: V(s) (batch,); a: one-hot (batch, 2); target: for V(s) (batch,)."""
         advantage = target - v  # (batch,)
-        log_pi = tf.log(tf.reduce_sum(p * a, axis=1) + 1e-10)  # (batch,)
+        log_pi = tf.log(tf.reduce_sum(p * a, axis=1) + 1e-10)  # (batch,): a picks the p of the action taken
         # The actor treats A as a constant. Without stop_gradient it would also raise V, to make its own loss smaller.
         actor = -log_pi * tf.stop_gradient(advantage)
         critic = LOSS_V * tf.square(advantage)
