@@ -15,7 +15,7 @@ Changes from the tutorial
   belongs to the ParameterServer, not to globals; frames are counted exactly. Each has its own random generator.
 - A learner *claims* to have learned; then the test thread examines the server's policy, taking the likelier actions.
   The weights that pass go back to the server when no learner is left to overwrite them. The program ends by itself.
-- V(s') is computed in the update's graph call. Short trials get the right return. Worker_thread keeps its ten trials.
+- V(s') comes in the update's graph call. Trials under 5 steps get the right return. Worker_threads keep the last ten.
 """
 import bisect, signal, sys
 if __name__ == "__main__": signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C in the slow imports just ends it
@@ -220,7 +220,7 @@ class Environment:
         self.agent = Agent(name, parameter_server, rng)
 
     def reward(self, step, done):
-        """Replaces CartPole's 1 for each step: 0 on the way; -1 at an end before step 199, 1 at a later one."""
+        """Replaces CartPole's 1 for each step: 0 on the way; -1 at an end before step 199, 1 at one from there on."""
         return 0.0 if not done else (-1.0 if step < 199 else 1.0)
 
     def run(self, env=None):

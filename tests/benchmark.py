@@ -239,7 +239,7 @@ def learning(seeds, options, results):
         rows += [["learned policies that average 195 steps in 100 trials", f"{good} of {len(learned)}", "", ""],
                  ["mean steps of the learned policy in 100 trials", statistics.median(policies), "", policies[0]]]
         targets.append(("worst learned policy, mean steps in 100 trials", policies[0], ">=", 195))
-        half_way = [run.get("half_way", run["frames"]) for run in learned]  # few have learned before
+        half_way = [run.get("half_way", run["frames"]) for run in learned]  # a few runs learn before that
         row(f"frames until fifty trials average {HALF_WAY} steps", half_way)
         row("frames", [run["frames"] for run in learned])
         row("trials", [run["trials"] for run in learned])
