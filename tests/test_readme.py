@@ -116,7 +116,10 @@ def test_the_other_commands_are_those_that_ci_and_the_next_test_run():
 @pytest.mark.parametrize("command, says", [
     (["tests/benchmark.py", "--learning", "--seeds", "1", "--max-frames", "400000"],
      r"\| seeds that learned \| 1 of 1 \|"),
-    (["tests/sabotage.py", "memory.pop"], r"1 faults, 0 survivors"),
+    (["-c", "import sys; sys.path.insert(0, 'tests'); import benchmark as b\n"
+            "b.LEARNERS, b.FRAMES, b.ROUNDS = (1, 8), 200, 1; print([target for target, *_ in b.speed({})])"],
+     r"\| 8 learners, plain `Session.run` \| [1-9](.*\n)*.*'8 learners against plain `Session.run`'"),
+    (["tests/sabotage.py", "EPS_STEPS = 200 *"], r"1 faults, 0 survivors"),
     (["tests/versions.py", "--help"], r"newest, oldest, classic"),
     (["-m", "pytest", "tests", "-m", "long", "--collect-only", "-q"], r"tests? collected|/\d+ tests")])
 def test_the_tools_for_working_on_it_run(command, says):
