@@ -38,7 +38,7 @@ NUM_ACTIONS = int(_env.action_space.n)  # 2: push the cart to the left, to the r
 ONE_HOT = np.eye(NUM_ACTIONS)  # row a stands for action a
 NONE_STATE = np.zeros(NUM_STATES)  # fed for s' where the trial has ended: the mask drops its V
 LEARNED_MEAN = 199  # ten trials must average more steps than this; a trial ends at 200
-HIDDEN_UNITS, MIN_BATCH = 16, 5  # an update waits for so many samples (with Tmax = 10 it never has to)
+HIDDEN_UNITS, MIN_BATCH = 16, 5  # an update waits for so many samples (never with Tmax = 10: no trial is that short)
 LOSS_V, LOSS_ENTROPY = 0.5, 0.01  # weights of the critic's loss and of the entropy term, beside the actor's loss
 LEARNING_RATE, RMSPROP_DECAY = 5e-3, 0.99
 GAMMA, N_STEP_RETURN = 0.99, 5
@@ -56,7 +56,7 @@ class ParameterServer:
     """The shared network and its optimizer (§3.5), and whatever else the threads share.
     No lock covers all weights. TensorFlow locks an array with its average: no update is lost, but a pull may mix arrays
     from before and after another thread's update, and a gradient may belong to weights that have moved on. A3C accepts
-    that so that no thread waits, as "Hogwild" (arXiv:1106.5730) does where updates rarely meet. Counters change under
+    that (the paper's has no locks) so that no thread waits, as "Hogwild" (arXiv:1106.5730) does. Counters change under
     `lock`: `+= 1` reads, adds, writes. Flags and claims need none: assignment, append, pop are atomic under the GIL."""
     def __init__(self, learners, max_frames=1_000_000, report=lambda line, steps=None, mean=0.0: None, observe=None):
         # Matrices this small are multiplied fastest in the calling thread: handing them to others takes longer.
@@ -70,7 +70,7 @@ class ParameterServer:
         self.lock, self.frames, self.max_frames = threading.Lock(), 0, max_frames  # frames: steps of all learners
         self.learners, self.claims = learners, []  # how many learning threads are left; who waits for an exam
         self.learned = self.stopped = False  # learned: an exam was passed, or --play; stopped: all have to end
-        self.failure = None  # the exception of a thread that failed
+        self.failure = None  # the exception of a thread that failed (of two at once, either)
         self.report = report  # report(line, steps, mean) prints line; steps: of a learner's trial; mean: of ten trials
         self.observe = observe  # if given, gets [actor, critic, entropy, gradient's norm] of each update, to watch them
 
@@ -227,7 +227,7 @@ class Environment:
         """Play one trial, in `env` or the thread's own: a learner learns from it, the test thread acts greedily and
         changes nothing. Returns the number of steps. Raises Stopped if the thread has to end."""
         env, brain = env or self.env, self.agent.brain
-        if self.learning: brain.pull_parameter_server()  # needed for the first trial, and after an exam
+        if self.learning: brain.pull_parameter_server()  # for the first trial, and after waiting for an exam
         s, _ = env.reset(seed=self.rng.randrange(2 ** 31))
         step, done = 0, False
         while not done:
