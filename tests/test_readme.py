@@ -114,7 +114,7 @@ def test_the_other_commands_are_those_that_ci_and_the_next_test_run():
 
 
 @pytest.mark.parametrize("command, says", [
-    (["tests/benchmark.py", "--learning", "--seeds", "1", "--max-frames", "400000"],
+    (["tests/benchmark.py", "--learning", "--seeds", "1", "--max-frames", "400000", "--workers", "1"],
      r"\| seeds that learned \| 1 of 1 \|"),
     (["-c", "import sys; sys.path.insert(0, 'tests'); import benchmark as b\n"
             "b.LEARNERS, b.FRAMES, b.ROUNDS = (1, 8), 200, 1; print([target for target, *_ in b.speed({})])"],
