@@ -1,7 +1,8 @@
 """Draw the README's learning curves: python .github/curves.py OUT.png LOGDIR... (needs matplotlib)
 
-Each LOGDIR holds what one run wrote with --logdir. A panel for each run: steps of each thread's trials (thin), the mean
-of the last fifty trials of all threads (bold), the bar of 199 steps (dashed), against the frames of all threads.
+Each LOGDIR holds what one run wrote with --logdir. A panel for each run, against the frames of all
+threads: scores of each thread's trials (thin), the mean of the last fifty trials of all threads
+(bold), the bar of 199 (dashed).
 """
 import collections
 import sys
@@ -14,24 +15,25 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
 out, *runs = sys.argv[1:]
-figure, panels = plt.subplots(1, len(runs), figsize=(4 * len(runs), 3.2), sharey=True, squeeze=False,
-                              layout="constrained")
+figure, panels = plt.subplots(1, len(runs), figsize=(4 * len(runs), 3.2), sharey=True,
+                              squeeze=False, layout="constrained")
 for panel, run in zip(panels[0], runs):
-    threads, all_trials = collections.defaultdict(list), []
+    threads = collections.defaultdict(list)
+    all_trials = []
     for path in sorted(Path(run).glob("events.out.tfevents.*")):
         for event in tf.train.summary_iterator(str(path)):
             for value in event.summary.value:
-                if value.tag.startswith("steps/"):
+                if value.tag.startswith("score/"):
                     threads[value.tag].append((event.step, value.simple_value))
                     all_trials.append((event.step, value.simple_value))
     for points in threads.values():
         panel.plot(*zip(*points), linewidth=0.5, alpha=0.6)
-    frames, steps = zip(*all_trials)
-    means = [sum(steps[max(0, i - 50):i]) / min(i, 50) for i in range(1, len(steps) + 1)]
+    frames, scores = zip(*all_trials)
+    means = [sum(scores[max(0, i - 50):i]) / min(i, 50) for i in range(1, len(scores) + 1)]
     panel.plot(frames, means, color="black", linewidth=2.5)
     panel.axhline(199, color="black", linestyle="--", linewidth=0.8)
     panel.set(title=f"run {Path(run).name}", xlabel="frames of all threads", ylim=(0, 205))
     panel.ticklabel_format(axis="x", style="plain")
     panel.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4))
-panels[0][0].set_ylabel("steps of a trial")
+panels[0][0].set_ylabel("score of a trial")
 figure.savefig(out, dpi=110)

@@ -1,14 +1,16 @@
-"""Measure speed and learning: python tests/benchmark.py [--seeds N] [--learning] [--json FILE] [OPTION]...
+"""Measure speed and learning: python tests/benchmark.py [--learning] [--seeds N] [OPTION]...
 
-Speeds are taken in turn, several rounds in one run, and shown as median (lowest to highest): on a shared machine only
-such ratios mean anything. Learning is what N runs of the real script say, one seed after the other. To see what a
-change in the script does to learning, make it, and run: python tests/benchmark.py --learning --seeds 20
+Speeds are taken in turn, in several rounds, and shown as median (lowest to highest): on a shared
+machine only ratios mean anything. Learning is what N runs of the real script say, one seed after
+the other. What does a change in the script do to learning? Make it, and run
+    python tests/benchmark.py --learning --seeds 20
 An OPTION that it does not know goes to the script: --workers 1, --max-frames 400000.
+--against DIR: only compare speeds with the script of another checkout (c4d0fe8's will do).
 """
 import argparse
-import contextlib
-import importlib.metadata
-import json
+import functools
+import importlib.util
+import itertools
 import math
 import os
 import platform
@@ -16,278 +18,246 @@ import re
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
+import unittest.mock
 from pathlib import Path
 
+import numpy as np
+
 ROOT = Path(__file__).resolve().parent.parent
-LEARNERS, FRAMES = (1, 2, 4, 8, 16), 4000
-HALF_WAY = 100  # steps, in the mean of fifty trials of all threads: to reach that takes neither claim nor exam
-ROUNDS, AT_LEAST, SECONDS = 15, 3, 35  # rounds, but on a slow machine fewer, once so many seconds are over
+LEARNERS = 1, 2, 4, 8, 16, 32
+COMPARED = 8, 32
+FRAMES, ROUNDS = 6000, 15
+WARM_UP = 20_000  # frames of learning, for the weights with which speeds are measured
+HALF_WAY = 100  # mean of fifty trials of all threads: to reach that takes neither claim nor exam
 
 
-def say(text):
-    print(text, file=sys.stderr, flush=True)
+def spread(numbers, form):
+    three = statistics.median(numbers), min(numbers), max(numbers)
+    return f"{form} ({form} to {form})".format(*three)
 
 
-def spread(numbers, form="{:,.0f}"):
-    return f"{form} ({form} to {form})".format(statistics.median(numbers), min(numbers), max(numbers))
+def table(*rows):
+    for row in rows[0], ["---"] * len(rows[0]), *rows[1:]:
+        print("| " + " | ".join(map(str, row)) + " |")
+    print(flush=True)
 
 
-def table(head, rows):
-    print("\n| " + " | ".join(head) + " |\n|" + "---|" * len(head))
-    for row in rows:
-        print("| " + " | ".join(map(str, row)) + " |", flush=True)
+def in_turn(what, cases, form="{:,.0f}"):
+    """Measure each case once a round, and show the figures, and their ratios to the first case."""
+    figures = {case: [] for case in cases}
+    for _ in range(ROUNDS):
+        for case, measure in cases.items():
+            figures[case].append(measure())
+    first = figures[next(iter(cases))]
+    table([what, "", "ratio to the first"],
+          *([case, spread(own, form), spread([a / b for a, b in zip(own, first)], "{:.3f}")]
+            for case, own in figures.items()))
 
 
-def build(a3c, n, server_class):
-    """n learners that never claim, in a graph of their own, and the seconds that building took."""
-    tf, start = a3c.tf, time.perf_counter()
-    with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
-        server = server_class(n)
-        workers = [a3c.Worker_thread(f"local_thread{i + 1}", "learning", server, 0) for i in range(n)]
-        server.session.run(tf.global_variables_initializer())
-        graph.finalize()
-    return server, workers, time.perf_counter() - start
+def load(name, folder):
+    """The script of this folder as a module. Its learners never claim, and draw all actions."""
+    spec = importlib.util.spec_from_file_location(name, Path(folder, "a3c_cartpole.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.LEARNED_MEAN, module.EPS_START = float("inf"), 0.0
+    return module
 
 
-def frames_per_second(server, workers, frames):
-    server.frames, server.max_frames, server.learners = 0, frames, len(workers)
-    threads = [threading.Thread(target=worker.run, name=worker.name) for worker in workers]
-    start = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert server.failure is None and server.frames == frames
-    return frames / (time.perf_counter() - start)
+class Quiet:
+    """A log that drops what it is told."""
+    def trial(self, *told):
+        pass
+    update = trial
 
 
-def age_of_gradients(server, workers, frames):
-    """How many updates others make between a thread's pull and its own update: (mean, share with none)."""
-    made, ages = [], []
-    for brain in (worker.environment.agent.brain for worker in workers):
-        def pull(brain=brain, pull=brain._pull):
-            brain.pulled_at = len(made)
-            pull()
+class Learners:
+    """n learners and a test thread in a graph of their own, of this script or of c4d0fe8's."""
 
-        def update(*batch, brain=brain, update=brain._update):
-            ages.append(len(made) - brain.pulled_at)
-            made.append(1)
-            return update(*batch)
-        brain._pull, brain._update = pull, update
-    frames_per_second(server, workers, frames)
-    return statistics.mean(ages), ages.count(0) / len(ages)
+    def __init__(self, a3c, n, weights=()):
+        start = time.perf_counter()
+        self.old = not hasattr(a3c, "Progress")
+        with a3c.tf.Graph().as_default() as graph, a3c.tf.device("/cpu:0"):
+            a3c.tf.set_random_seed(0)
+            self.server = a3c.ParameterServer(*([n] if self.old else [n, 1, Quiet()]))
+            tester = a3c.Worker_thread("test_thread", "test", self.server, 0)
+            self.workers = [a3c.Worker_thread(f"local_thread{i + 1}", "learning", self.server, 0)
+                            for i in range(n)]
+            self.server.session.run(a3c.tf.global_variables_initializer())
+            graph.finalize()
+        self.built = time.perf_counter() - start  # seconds
+        actions = np.eye(2)[[0] * 10] if self.old else np.zeros(10)
+        columns = np.zeros((10, 4)), actions, np.zeros(10), np.zeros((10, 4)), np.zeros(10)
+        self.batch = [column.astype(np.float32) for column in columns]
+        for worker in tester, *self.workers:
+            self.brain = worker.environment.agent.brain
+            self.brain.pull_parameter_server()
+            self.brain.predict_p(self.batch[0])
+            if worker is not tester:
+                self.brain._update(*self.batch)
+        self.called = time.perf_counter() - start  # with the first call of each part of the graph
+        self.start_weights = weights or self.server.session.run(self.server.weights)
+
+    def frames_per_second(self, frames=None):
+        """From the same weights each time: as a policy gets better, updates get fewer."""
+        frames = frames or FRAMES
+        for variable, value in zip(self.server.weights, self.start_weights):
+            variable.load(value, self.server.session)
+        counts = self.server if self.old else self.server.progress
+        counts.frames, counts.max_frames, counts.learners = 0, frames, len(self.workers)
+
+        def work(worker):
+            if self.old and hasattr(os, "sched_setaffinity"):  # today's learners do so themselves
+                os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+            worker.run()
+        threads = [threading.Thread(target=work, args=[worker]) for worker in self.workers]
+        start = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert counts.frames == frames and counts.learners == 0
+        return frames / (time.perf_counter() - start)
 
 
-def environment_steps_per_second(a3c, steps=10_000):
-    """The ceiling of one Python process that does nothing but play."""
-    env = a3c.gym.make(a3c.ENV, disable_env_checker=True)
+def trained_weights(a3c):
+    learners = Learners(a3c, 8)
+    learners.frames_per_second(WARM_UP)
+    return learners.server.session.run(learners.server.weights)
+
+
+def environment_steps_per_second(env, steps=10_000):
     env.reset(seed=0)
     start = time.perf_counter()
     for i in range(steps):
-        _, _, terminated, truncated, _ = env.step(i % 2)
-        if terminated or truncated:
+        if any(env.step(i % 2)[2:4]):
             env.reset()
     return steps / (time.perf_counter() - start)
 
 
-def microseconds(function, calls):
+def speed():
+    a3c = load("a3c", ROOT)
+
+    class PlainCall(a3c.GraphCall):
+        def __init__(self, session, feeds=(), fetches=(), targets=()):
+            super().__init__(session, feeds, fetches, targets)
+            self.parts = feeds, [*fetches, *targets], len(fetches)
+
+        def __call__(self, *arrays):
+            feeds, parts, fetched = self.parts
+            return self.session.run(parts, dict(zip(feeds, arrays)))[:fetched]
+    weights = trained_weights(a3c)
+    learners = {n: Learners(a3c, n, weights) for n in LEARNERS}
+    table(["learners", "seconds to build the graph", "with the first call of each part"],
+          *([n, f"{made.built:.2f}", f"{made.called:.2f}"] for n, made in learners.items()))
+    with unittest.mock.patch.object(a3c, "GraphCall", PlainCall):
+        plain = Learners(a3c, 8, weights)
+    env = a3c.gym.make(a3c.ENV, disable_env_checker=True)
+    in_turn("frames/s", {
+        "environment alone": functools.partial(environment_steps_per_second, env),
+        **{f"{n} learner{'s' * (n > 1)}": made.frames_per_second for n, made in learners.items()},
+        "8 learners, plain `Session.run`": plain.frames_per_second})
+
+
+def seconds_to_build(a3c, n, what):
+    learners = Learners(a3c, n)
+    learners.server.session.close()
+    return getattr(learners, what)
+
+
+def seconds_to_first_frame(folder):
     start = time.perf_counter()
-    for _ in range(calls):
-        function()
-    return (time.perf_counter() - start) / calls * 1e6
+    with start_script(folder, "--max-frames", "1") as process:
+        next(line for line in process.stdout if line.startswith("Not learned"))
+        return time.perf_counter() - start
 
 
-@contextlib.contextmanager
-def one_core():
-    """As the script does it, where the system can: threads that are started in this block share a core."""
-    if not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(cores)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, cores)
+def against(folder):
+    """This checkout and another one, in turn."""
+    folders = {folder: folder, "here": ROOT}
+    scripts = {name: load(f"script_{name}", path) for name, path in folders.items()}
+    weights = trained_weights(scripts["here"])
+    in_turn("frames/s, 8 learners", {name: Learners(a3c, 8, weights).frames_per_second
+                                     for name, a3c in scripts.items()})
+    for n, what in itertools.product(COMPARED, ("built", "called")):
+        in_turn(f"seconds until {n} learners are {what}", {
+            name: functools.partial(seconds_to_build, a3c, n, what)
+            for name, a3c in scripts.items()}, "{:.2f}")
+    in_turn("seconds from the start to the first frame", {
+        name: functools.partial(seconds_to_first_frame, path)
+        for name, path in folders.items()}, "{:.2f}")
 
 
-def speed(results):
-    sys.path.insert(0, str(ROOT))
-    start = time.perf_counter()
-    say("Importing TensorFlow")
-    import a3c_cartpole as a3c
-    import numpy as np
-    a3c.LEARNED_MEAN = float("inf")
-    a3c.EPS_START = 0.0  # what most frames of a run are like: a random action takes no forward pass
-
-    class PlainServer(a3c.ParameterServer):
-        def graph_call(self, feeds=(), fetches=(), targets=()):
-            return lambda *arrays: self.session.run([*fetches, *targets], dict(zip(feeds, arrays)))
-
-    cases, built_in = {}, {}
-    for n in LEARNERS:
-        say(f"Building {n} learners")
-        builds = [build(a3c, n, a3c.ParameterServer) for _ in range(2)]
-        built_in[n] = [seconds for *_, seconds in builds]
-        cases[f"{n} learner{'s' * (n > 1)}"] = (*builds[0][:2], one_core)
-        if n == 8:  # graphs of their own: as they learn, trials last longer, with fewer updates in as many frames
-            cases["8 learners, plain `Session.run`"] = (*build(a3c, n, PlainServer)[:2], one_core)
-            if hasattr(os, "sched_setaffinity"):
-                cases["8 learners, free to use all cores"] = (*builds[1][:2], contextlib.nullcontext)
-
-    ceiling, rates, shares = [], {case: [] for case in cases}, {case: [] for case in cases}
-    for round_ in range(ROUNDS):
-        if round_ >= AT_LEAST and time.perf_counter() - start > SECONDS:
-            break
-        say(f"Round {round_ + 1} of {ROUNDS}")
-        for case, (server, workers, where) in cases.items():
-            ceiling.append(environment_steps_per_second(a3c))
-            with where():
-                rates[case].append(frames_per_second(server, workers, FRAMES))
-            shares[case].append(rates[case][-1] / ceiling[-1])
-    gain = [fast / plain for fast, plain in zip(rates["8 learners"], rates["8 learners, plain `Session.run`"])]
-
-    brain = cases["1 learner"][1][0].environment.agent.brain
-    batch = [np.zeros((10, 4), np.float32), np.eye(2, dtype=np.float32)[[0, 1] * 5], *np.zeros((1, 10), np.float32),
-             np.zeros((10, 4), np.float32), np.ones(10, np.float32)]
-    state = np.zeros((1, 4), np.float32)
-    costs = {"forward pass for one state": [], "update with ten samples": [], "pull": []}
-    for _ in range(ROUNDS):
-        for cost, function in zip(costs.values(), (lambda: brain.predict_p(state), lambda: brain._update(*batch),
-                                                   brain.pull_parameter_server)):
-            cost.append(microseconds(function, 1000))
-
-    say("Counting updates between pull and update")
-    ages = {}
-    for case in ("8 learners", "8 learners, free to use all cores"):
-        if case in cases:
-            server, workers, where = cases[case]
-            with where():
-                ages[case] = age_of_gradients(server, workers, 4 * FRAMES)
-
-    results["speed"] = {"environment_steps_per_second": ceiling, "frames_per_second": rates, "share_of_ceiling": shares,
-                        "gain_over_plain_session_run": gain, "microseconds": costs, "building_seconds": built_in,
-                        "age_of_gradients": ages}
-    table(["speed", "frames/s", "share of the environment's own speed"],
-          [["environment alone", spread(ceiling), 1]] +
-          [[case, spread(rates[case]), spread(shares[case], "{:.3f}")] for case in cases])
-    table(["graph calls", "µs"], [[name, spread(cost, "{:.1f}")] for name, cost in costs.items()])
-    table(["learners", "seconds to build the graph"], [[n, spread(s, "{:.2f}")] for n, s in built_in.items()])
-    table(["age of a gradient: updates of other threads since its thread's pull", "mean", "share with none"],
-          [[case, f"{mean:.1f}", f"{none:.2f}"] for case, (mean, none) in ages.items()])
-    return [("8 learners reach this share of the environment's own speed", statistics.median(shares["8 learners"]),
-             ">=", 0.18),
-            ("8 learners against plain `Session.run`", statistics.median(gain), ">=", 5)]
-
-
-def seconds_of(code):
-    start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
-    return time.perf_counter() - start
+def start_script(folder, *words):
+    script = Path(folder, "a3c_cartpole.py").resolve()
+    return subprocess.Popen([sys.executable, script, "--render", "none", *words], text=True,
+                            stdout=subprocess.PIPE)
 
 
 def learn(seed, options):
-    """What one run of the real script says, with the seconds from its start to the learned policy, and its memory."""
-    with tempfile.TemporaryDirectory() as folder:
-        start = time.perf_counter()
-        process = subprocess.Popen([sys.executable, ROOT / "a3c_cartpole.py", "--render", "none", "--seed", str(seed),
-                                    "--test-trials", "100", *options], cwd=folder, text=True, stdout=subprocess.PIPE)
-        result = {"seed": seed, "claims": 0, "exams": 0}
-        for line in process.stdout:
-            result["claims"] += " claims: " in line
-            result["exams"] += " examines: " in line
-            if match := re.match(r"(\d+) frames, .*: mean ([\d.]+) steps", line):
-                if float(match[2]) >= HALF_WAY:
-                    result.setdefault("half_way", int(match[1]))
-            elif match := re.match(r"Learned after (\d+) frames, (\d+) trials, ([\d.]+) s", line):
-                result |= {"frames": int(match[1]), "trials": int(match[2]),
-                           "training": float(match[3]), "start_to_learned": time.perf_counter() - start}
-            elif match := re.match(r"Test: mean ([\d.]+) steps", line):
-                result["policy"] = float(match[1])
-        if hasattr(os, "wait4"):
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-            result["peak_mb"] = usage.ru_maxrss / (2 ** 20 if sys.platform == "darwin" else 2 ** 10)
-        result["status"] = process.wait()
-    return result
+    """What one run of the script says, with the seconds to the learned policy, and its memory."""
+    result, text, start = {"seed": seed}, "", time.perf_counter()
+    process = start_script(ROOT, "--seed", str(seed), "--test-trials", "100", *options)
+    for line in process.stdout:
+        text += line
+        if match := re.match(r"Learned after (\d+) frames, (\d+) trials, ([\d.]+) s", line):
+            result |= {"frames": int(match[1]), "trials": int(match[2]),
+                       "learning": float(match[3]), "whole": time.perf_counter() - start}
+    if hasattr(os, "wait4"):
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        result["memory"] = usage.ru_maxrss / (2 ** 20 if sys.platform == "darwin" else 2 ** 10)
+    means = re.findall(r"^(\d+) frames, \d+ trials: mean ([\d.]+)", text, re.M)
+    half_way = [int(frames) for frames, mean in means if float(mean) >= HALF_WAY]
+    scores = re.findall(r"^Test trial \d+: score ([\d.]+)", text, re.M)
+    result |= {"best": max([float(mean) for _, mean in means], default=0),
+               "half_way": min(half_way, default=result.get("frames", math.inf)),
+               "policy": statistics.mean(map(float, scores)) if scores else 0,
+               "failed": text.count(" examines: ") - ("frames" in result)}
+    print(result, file=sys.stderr, flush=True)
+    return process.wait() == 0, result
 
 
-def learning(seeds, options, results):
-    bare, script, runs = [], [], []
-    for seed in range(seeds):
-        if seed % max(2, math.ceil(seeds / 5)) == 0:  # now and then: what is compared meets the same machine
-            say("Measuring imports")
-            bare.append(seconds_of("import tensorflow"))
-            script.append(seconds_of("import a3c_cartpole"))
-        runs.append(learn(seed, options))
-        say(f"Seed {seed}: {runs[-1]}")
-    results["learning"] = {"import_tensorflow": bare, "import_script": script, "runs": runs}
-    learned = [run for run in runs if run["status"] == 0]
-    failed = [run["exams"] - ("frames" in run) for run in runs]
+def learning(seeds, options):
+    runs = [learn(seed, options) for seed in range(seeds)]
+    results = [result for _, result in runs]
+    learned = [result for success, result in runs if success]
+    failed = [result["failed"] for result in results]
+    good = sum(result["policy"] >= 195 for result in learned)
     rows = [["seeds that learned", f"{len(learned)} of {seeds}", "", ""],
-            ["exams failed", f"{sum(failed)}, in {sum(f > 0 for f in failed)} runs", "", ""]]
-    targets = [("share of seeds that learned", len(learned) / seeds, ">=", 1)]
-
-    def row(name, values, form="{:,.0f}"):
-        values = sorted(values)
-        ninety = values[math.ceil(0.9 * len(values)) - 1]
-        rows.append([name, *map(form.format, (statistics.median(values), ninety, values[-1]))])
-    if learned:
-        policies = sorted(run["policy"] for run in learned)
-        good = sum(policy >= 195 for policy in policies)
-        rows += [["learned policies that average 195 steps in 100 trials", f"{good} of {len(learned)}", "", ""],
-                 ["mean steps of the learned policy in 100 trials", statistics.median(policies), "", policies[0]]]
-        targets.append(("worst learned policy, mean steps in 100 trials", policies[0], ">=", 195))
-        half_way = [run.get("half_way", run["frames"]) for run in learned]  # a few runs learn before that
-        row(f"frames until fifty trials average {HALF_WAY} steps", half_way)
-        row("frames", [run["frames"] for run in learned])
-        row("trials", [run["trials"] for run in learned])
-        whole, training = ([run[key] for run in learned] for key in ("start_to_learned", "training"))
-        imports = statistics.median(script)
-        row("seconds from the start to the learned policy", whole, "{:.1f}")
-        row("of these: importing", script, "{:.1f}")
-        row("of these: building the graph", [a - b - imports for a, b in zip(whole, training)], "{:.1f}")
-        row("of these: training", training, "{:.1f}")
-        row("for comparison: `import tensorflow`", bare, "{:.1f}")
-        targets.append(("start to learned, against a bare `import tensorflow`",
-                        statistics.median(whole) / statistics.median(bare), "<=", 3))
-        if "peak_mb" in learned[0]:
-            row("peak memory, MB", [run["peak_mb"] for run in learned])
-            targets.append(("peak memory, MB", max(run["peak_mb"] for run in learned), "<=", 650))
-    table(["learning", "median", "90th percentile", "worst"], rows)
-    return targets
-
-
-def installed(packages):
-    """The first of these packages that is installed, with its version."""
-    for package in packages:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            return f"{package} {importlib.metadata.version(package)}"
+            ["exams failed", f"{sum(failed)}, in {sum(map(bool, failed))} runs", "", ""],
+            ["policies that average 195 in 100 trials", f"{good} of {len(learned)}", "", ""]]
+    for name, key, form, of in (
+            ("mean score of the policy in 100 trials", "policy", "{:.1f}", learned),
+            (f"frames until fifty trials average {HALF_WAY}", "half_way", "{:,.0f}", learned),
+            ("frames", "frames", "{:,.0f}", learned), ("trials", "trials", "{:,.0f}", learned),
+            ("seconds from the start to the learned policy", "whole", "{:.1f}", learned),
+            ("of these: learning", "learning", "{:.1f}", learned),
+            ("peak memory, MB", "memory", "{:,.0f}", results),
+            ("best mean of fifty trials", "best", "{:.1f}", results)):
+        values = sorted((result[key] for result in of if key in result),
+                        reverse=key in ("policy", "best"))
+        if values:
+            figures = values[math.ceil(0.9 * len(values)) - 1], values[-1]
+            rows.append([name, *map(form.format, (statistics.median(values), *figures))])
+    table(["learning", "median", "90th percentile", "worst"], *rows)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)  # --seed is the script's
-    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs of the script (default %(default)s)")
-    parser.add_argument("--learning", action="store_true", help="only what the runs of the script say")
-    parser.add_argument("--json", metavar="FILE", help="write all that was measured there, too")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
+    parser.add_argument("--learning", action="store_true", help="only what runs of the script say")
+    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs (%(default)s)")
+    parser.add_argument("--against", metavar="DIR", help="compare with the script in DIR")
     args, options = parser.parse_known_args()
-    if args.seeds < 1:
-        parser.error("argument --seeds: give a whole number from 1")
-    versions = map(installed, (("tensorflow", "tensorflow-cpu"), ("gymnasium", "gym"), ("numpy",)))
-    machine = (f"{time.strftime('%Y-%m-%d')}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
-               f"Python {platform.python_version()}, {', '.join(versions)}")
-    results = {"machine": machine, "command": " ".join(["python", "tests/benchmark.py", *sys.argv[1:]])}
-    print(f"{machine}: `{results['command']}`", flush=True)
-    targets = learning(args.seeds, options, results)  # first: what a large process starts counts its memory
-    targets += [] if args.learning else speed(results)
-    table(["target", "wanted", "measured", ""], [
-        [name, f"{sign} {bar}", f"{value:.3g}", "met" if (value >= bar if sign == ">=" else value <= bar) else "missed"]
-        for name, value, sign, bar in targets])
-    if args.json:
-        Path(args.json).write_text(json.dumps(results, indent=1), encoding="utf-8")
+    print(f"{time.strftime('%Y-%m-%d')}, {platform.platform()}, {os.cpu_count()} cores, Python "
+          f"{platform.python_version()}: {' '.join(sys.argv)}\n", flush=True)
+    if args.against:
+        against(args.against)
+    else:
+        learning(args.seeds, options)  # first: what a large process starts counts its memory
+        if not args.learning:
+            speed()
 
 
 if __name__ == "__main__":

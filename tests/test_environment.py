@@ -1,145 +1,150 @@
-"""Environment: rewards, and the order of steps in one trial."""
+"""Environment: what happens in a trial, in which order; rewards, ends, the score."""
+import functools
+
 import numpy as np
 import pytest
-from conftest import a3c
+from helpers import a3c, same
 
 
 class EndsAt(a3c.gym.Env):
-    """A task whose trial falls at step `falls`, or else is cut at step 200; its state tells the step."""
-    observation_space = a3c.gym.spaces.Box(-np.inf, np.inf, (4,), np.float32)
+    """Its trial falls after so many steps, or is cut after 200; the state tells the step."""
+    observation_space = a3c.gym.spaces.Box(-np.inf, np.inf, (4,), np.float64)
     action_space = a3c.gym.spaces.Discrete(2)
 
-    def __init__(self, falls):
+    def __init__(self, falls=None):
         self.falls = falls
 
     def reset(self, *, seed=None, options=None):
-        self.now, self.actions = 0, []
-        return np.zeros(4, np.float32), {}
+        self.now, self.actions, self.seed = 0, [], seed
+        return np.zeros(4), {}
 
     def step(self, action):
         self.now += 1
         self.actions.append(action)
-        return np.full(4, self.now, np.float32), 1.0, self.now == self.falls, self.now == 200, {}
+        return np.full(4, self.now, float), 1.0, self.now == self.falls, self.now == 200, {}
 
 
-class FirstState(a3c.gym.Wrapper):
-    """Plays one step, and notes where it started."""
-
-    def __init__(self, env, found):
-        super().__init__(env)
-        self.found = found
-
-    def reset(self, **kwargs):
-        s, info = self.env.reset(**kwargs)
-        self.found.append(tuple(s.tolist()))
-        return s, info
-
-    def step(self, action):
-        s, reward, _, truncated, info = self.env.step(action)
-        return s, reward, True, truncated, info
+def note(events, owner, *names):
+    """Let methods of this object tell `events` when they are called, and with what."""
+    for name in names:
+        setattr(owner, name, functools.partial(call, events, name, getattr(owner, name)))
 
 
-def follow(environment, monkeypatch):
-    """Record what the environment's brain does, and let it do it."""
-    events, brain = [], environment.agent.brain
-    update, pull = brain._update, brain._pull
-    monkeypatch.setattr(brain, "_update", lambda *batch: (events.append(batch), update(*batch)))
-    monkeypatch.setattr(brain, "_pull", lambda: (events.append("pull"), pull()))
-    return events
+def call(events, name, method, *args, **kwargs):
+    events.append((name, *args, *kwargs.items()))
+    return method(*args, **kwargs)
 
 
-@pytest.mark.parametrize("falls, steps, reward", [(12, 12, -1), (197, 197, -1), (198, 198, -1), (199, 199, 1),
-                                                  (200, 200, 1), (None, 200, 1)])
-def test_reward_is_zero_until_the_end_and_then_tells_success_from_failure(build, monkeypatch, falls, steps, reward):
-    environment = build(1).learners[0].environment
-    events = follow(environment, monkeypatch)
-    env = EndsAt(falls)
-    assert environment.run(env) == steps
-    s, a, R, _, mask = (np.concatenate(columns) for columns in zip(*(e for e in events if e != "pull")))
-    order = np.argsort(s[:, 0])
-    assert s[order, 0].tolist() == list(range(steps))  # every step is learned from once
-    assert a[order].argmax(axis=1).tolist() == env.actions and 0 < sum(env.actions) < steps
-    expected = [0.0] * (steps - 5) + [reward * 0.99 ** k for k in (4, 3, 2, 1, 0)]
-    np.testing.assert_allclose(R[order], expected, rtol=1e-5)
-    assert mask[order].tolist() == [1.0] * (steps - 5) + [0.0] * 5
+def play(worker, env):
+    """One trial. Returns all that happened in it, in order, and the score."""
+    events, agent = [], worker.environment.agent
+    note(events, env, "step")
+    note(events, worker.progress, "next_frame")
+    note(events, agent, "begin_trial", "act", "advantage_push_local_brain")
+    note(events, agent.brain, "pull_parameter_server", "update_parameter_server", "train_push",
+         "push_parameter_server")
+    score = worker.environment.run(env)
+    return events, score
 
 
-@pytest.mark.parametrize("length, updates", [
-    (5, [(0, 5)]), (10, [(0, 10)]), (11, [(0, 6), (6, 11)]), (20, [(0, 6), (6, 20)]),
-    # After 10 steps the first 6 returns are complete, after 20 another 10, at the end the other 7.
-    (23, [(0, 6), (6, 16), (16, 23)])])
-def test_updates_fall_every_ten_steps_and_at_the_end_each_followed_by_a_pull(build, monkeypatch, length, updates):
-    environment = build(1).learners[0].environment
-    events = follow(environment, monkeypatch)
-    environment.run(EndsAt(length))
-    batches = [event[0][:, 0].tolist() if event != "pull" else event for event in events]
-    assert batches == sum(([list(range(*update)), "pull"] for update in updates), ["pull"])
-    bootstrap = sum((event[3][:, 0].tolist() for event in events if event != "pull"), [])
-    assert bootstrap == [t + 5 if t + 5 < length else 0 for t in range(length)]
+def samples(events):
+    """The columns of all samples that were queued."""
+    return map(np.array, zip(*(event[1:] for event in events if event[0] == "train_push")))
 
 
 @pytest.mark.parametrize("learning", [True, False])
-def test_a_trial_goes_step_by_step_in_this_order(build, monkeypatch, learning):
-    built, env, events = build(1), EndsAt(12), []
-    environment = (built.learners[0] if learning else built.tester).environment
-    agent, brain = environment.agent, environment.agent.brain
-
-    def record(owner, name):
-        method = getattr(owner, name)
-        monkeypatch.setattr(owner, name, lambda *args, **kwargs: (events.append(name), method(*args, **kwargs))[1])
-    for owner, names in {env: ["step"], built.server: ["next_frame"], agent: ["act", "advantage_push_local_brain"],
-                         brain: ["pull_parameter_server", "update_parameter_server", "push_parameter_server"]}.items():
-        for name in names:
-            record(owner, name)
-    environment.run(env)
+def test_a_trial_goes_in_this_order(build, learning):
+    built = build(1)
+    events, _ = play(built.learners[0] if learning else built.tester, EndsAt(12))
     step = ["act", "next_frame", "step", *["advantage_push_local_brain"] * learning]
-    update, pull = ["update_parameter_server", "pull_parameter_server"], ["pull_parameter_server"]
-    assert events == ([*pull, *step * 10, *update, *step * 2, *update] if learning else step * 12)
+    pull = ["pull_parameter_server"] * learning
+    update = ["update_parameter_server"] * learning + pull
+    assert [event[0] for event in events if event[0] != "train_push"] == [
+        *pull, "begin_trial", *step * 10, *update, *step * 2, *update]
+    assert {event[1] for event in events if event[0] == "next_frame"} == {learning}
+    assert {event[2] for event in events if event[0] == "act"} == {("greedy", not learning)}
+    assert built.progress.frames == 12 * learning
 
 
-def test_every_trial_of_every_thread_starts_elsewhere_but_the_same_for_the_same_seed(build):
+@pytest.mark.parametrize("falls, steps, reward", [
+    (12, 12, -1), (197, 197, -1), (198, 198, -1), (199, 199, 1), (200, 200, 1), (None, 200, 1)])
+def test_reward_is_zero_and_at_the_end_tells_success_from_failure(build, falls, steps, reward):
+    env = EndsAt(falls)
+    events, score = play(build(1).learners[0], env)
+    s, a, R, _, weights = samples(events)
+    assert score == steps and s[:, 0].tolist() == list(range(steps))  # every step once
+    assert a.tolist() == env.actions and 0 < sum(env.actions) < steps
+    wanted = [0.0] * (steps - 5) + [reward * 0.99 ** k for k in (4, 3, 2, 1, 0)]
+    np.testing.assert_allclose(R, wanted)
+    np.testing.assert_allclose(weights, [0.99 ** 5] * (steps - 5) + [0] * 5)
+
+
+@pytest.mark.parametrize("falls, limit_is_end, ended", [
+    (None, True, True), (None, False, False), (200, False, True), (50, False, True)])
+def test_after_a_time_limit_the_next_value_counts_if_it_is_no_end(
+        build, monkeypatch, falls, limit_is_end, ended):
+    assert a3c.TIME_LIMIT_IS_END
+    monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", limit_is_end)
+    *_, s_, weights = samples(play(build(1).learners[0], EndsAt(falls))[0])
+    assert s_[-5:, 0].tolist() == [falls or 200] * 5
+    wanted = [0] * 5 if ended else [0.99 ** n for n in (5, 4, 3, 2, 1)]
+    np.testing.assert_allclose(weights[-5:], wanted)
+
+
+@pytest.mark.parametrize("length, every, updates", [
+    (5, 10, [5]), (10, 10, [10]), (11, 10, [6, 5]),
+    # After 10 steps the first 6 returns are complete, after 20 another 10, at the end the other 7.
+    (23, 10, [6, 10, 7]), (23, 20, [16, 7])])
+def test_updates_fall_every_tmax_steps_and_at_the_end(build, monkeypatch, length, every, updates):
+    assert a3c.Tmax == 10
+    monkeypatch.setattr(a3c, "Tmax", every)
+    names = [event[0] for event in play(build(1).learners[0], EndsAt(length))[0]]
+    batches = [[]]
+    for name in names:
+        if name == "train_push":
+            batches[-1].append(name)
+        elif name == "update_parameter_server":
+            batches.append([])
+    assert list(map(len, batches)) == [*updates, 0]
+
+
+def test_states_of_float64_learn_and_few_samples_wait_for_the_next_trial(build):
+    built = build(1)
+    before = built.values(built.server.weights)
+    for length, queued in ((3, 3), (4, 0), (60, 0)):
+        built.learners[0].environment.run(EndsAt(length))
+        assert len(built.brains[0].train_queue) == queued
+    after = built.values(built.server.weights)
+    assert not any(map(np.array_equal, before, after))
+    assert all(np.isfinite(w).all() for w in after)
+
+
+def test_the_test_thread_changes_nothing(build):
+    built = build(1)
+    brain = built.tester.environment.agent.brain
+    before = built.values([built.server.weights, brain.weights])
+    assert 1 <= built.tester.environment.run() <= 200
+    assert all(map(same, before, built.values([built.server.weights, brain.weights])))
+    assert brain.train_queue == [] and built.progress.frames == 0
+
+
+def test_each_trial_starts_elsewhere_but_the_same_for_the_same_seed(build):
     def starts(seed):
-        built, found = build(2, seed=seed), []
-        for worker in [*built.learners, built.tester]:
-            env = worker.environment.env
-            for _ in range(3):
-                worker.environment.run(FirstState(env, found))
-        return found
+        built, env, seeds = build(2, seed=seed), EndsAt(1), []
+        for worker in [*built.learners, built.tester] * 3:
+            worker.environment.run(env)
+            seeds.append(env.seed)
+        return seeds
     first, again, other = starts(0), starts(0), starts(1)
     assert first == again and len(set(first + other)) == 18
 
 
-def test_samples_too_few_for_an_update_wait_for_the_next_trial(build, monkeypatch):
-    environment = build(1).learners[0].environment
-    events = follow(environment, monkeypatch)
-    environment.run(EndsAt(3))
-    assert events == ["pull", "pull"] and len(environment.agent.brain.train_queue) == 3
-    environment.run(EndsAt(4))
-    assert [len(e[0]) for e in events if e != "pull"] == [7]
-
-
-def test_a_learner_counts_frames_and_the_test_thread_neither_counts_nor_changes_anything(build):
-    built = build(1)
-    steps = built.learners[0].environment.run()
-    assert built.server.frames == steps
-    before = built.values([built.server.weights, built.tester.environment.agent.brain.weights])
-    assert built.tester.environment.run() >= 1
-    after = built.values([built.server.weights, built.tester.environment.agent.brain.weights])
-    for x, y in zip(sum(before, []), sum(after, [])):
-        np.testing.assert_array_equal(x, y)
-    assert built.server.frames == steps and built.tester.environment.agent.brain.train_queue == []
-
-
-def test_the_test_thread_acts_greedily(build, monkeypatch):
-    environment = build(1).tester.environment
-    asked = []
-    act = environment.agent.act
-    monkeypatch.setattr(environment.agent, "act", lambda s, greedy=False: (asked.append(greedy), act(s, greedy))[1])
-    environment.run()
-    assert set(asked) == {True}
-
-
-def test_trials_are_cartpole_of_two_hundred_steps():
-    env = a3c.gym.make(a3c.ENV)
-    assert (env.spec.id, env.spec.max_episode_steps) == ("CartPole-v0", 200)
-    assert (a3c.NUM_STATES, a3c.NUM_ACTIONS, a3c.NONE_STATE.tolist()) == (4, 2, [0, 0, 0, 0])
+def test_trials_are_cartpole_of_two_hundred_steps_or_what_the_settings_say(build, monkeypatch):
+    spec = build(1).learners[0].environment.env.spec
+    assert (spec.id, spec.max_episode_steps) == ("CartPole-v0", 200)
+    monkeypatch.setattr(a3c, "ENV", "MountainCar-v0")
+    with pytest.raises(SystemExit, match="NUM_"):
+        build(1)
+    monkeypatch.setattr(a3c, "NUM_STATES", 2)
+    monkeypatch.setattr(a3c, "NUM_ACTIONS", 3)
+    assert build(1).learners[0].environment.run() == -200  # the sum of its own rewards

@@ -1,0 +1,107 @@
+"""What several test files use: the script as a module and as a process, a graph without main."""
+import collections
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPT = ROOT / "a3c_cartpole.py"
+sys.path.insert(0, str(ROOT))
+
+import a3c_cartpole as a3c  # noqa: E402
+
+tf = a3c.tf
+
+
+class RecordingLog:
+    """In place of the script's Log: log.claim(name, mean) adds ("claim", name, mean) to events."""
+
+    def __init__(self):
+        self.events = []
+
+    def __getattr__(self, happened):
+        def note(*args):
+            now = [list(x) if isinstance(x, collections.deque) else x for x in args]
+            self.events.append((happened, *now))
+        return note
+
+    def of(self, happened):
+        return [args for what, *args in self.events if what == happened]
+
+
+class Built:
+    """A server, learners and the test thread in a finalized graph, as `main` builds them."""
+
+    def __init__(self, learners, max_frames=1_000_000, seed=0, show=None, log=None,
+                 server_class=a3c.ParameterServer, worker_class=a3c.Worker_thread):
+        self.log = log or RecordingLog()
+        with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
+            tf.set_random_seed(seed)
+            self.server = server_class(learners, max_frames, self.log)
+            show = show or (lambda environment: [])
+            self.tester = worker_class("test_thread", "test", self.server, seed, show)
+            self.learners = [worker_class(f"local_thread{i + 1}", "learning", self.server, seed)
+                             for i in range(learners)]
+            self.server.initialize()
+            graph.finalize()
+        self.progress = self.server.progress
+        self.brains = [learner.environment.agent.brain for learner in self.learners]
+
+    def values(self, variables):
+        return self.server.session.run(variables)
+
+
+def put(session, variables, values):
+    """Give variables these values, arrays or numbers, even in a finalized graph."""
+    for v, value in zip(variables, values):
+        v.load(np.broadcast_to(value, v.shape), session)
+
+
+def same(x, y):
+    return len(x) == len(y) and all(np.array_equal(a, b) for a, b in zip(x, y))
+
+
+def environment_variables(**changes):
+    """The variables of a machine without a screen, whose output is buffered as usual."""
+    screen = "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "SDL_VIDEODRIVER", "PYTHONUNBUFFERED"
+    return {name: value for name, value in os.environ.items() if name not in screen} | changes
+
+
+STARTED = []
+
+
+def popen(command, cwd, env=None, **kwargs):
+    """Start a process that does not outlive the test."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    env = env or environment_variables()
+    STARTED.append(subprocess.Popen(command, cwd=cwd, env=env, **pipes | kwargs))
+    return STARTED[-1]
+
+
+def kill_started():
+    while STARTED:
+        with contextlib.suppress(OSError), STARTED.pop() as process:
+            process.kill()
+
+
+def start(*args, cwd, env=None):
+    """Start the real script as a process."""
+    return popen([sys.executable, str(SCRIPT), *map(str, args)], cwd, env)
+
+
+def run(*args, cwd, env=None):
+    """Run the real script to its end: (exit status, lines of stdout, what it said on stderr)."""
+    process = start(*args, cwd=cwd, env=env)
+    out, err = process.communicate(timeout=240)
+    return process.returncode, out.splitlines(), said(err)
+
+
+def said(err):
+    """What the script said on stderr, without what classic Gym says at its import."""
+    notice = r"\A(?:(?:Gym has been|Please upgrade|Users of this|See the migration) .*\n)+"
+    return re.sub(notice, "", err)

@@ -1,0 +1,240 @@
+"""The seams: each variant by a subclass of a few lines, started by main alone."""
+import threading
+
+import numpy as np
+import pytest
+from helpers import a3c, same, tf
+
+gym = a3c.gym
+
+
+def worker_class(brain=a3c.LocalBrain, agent=a3c.Agent, environment=a3c.Environment):
+    """A Worker_thread whose environment, agent and brain are of these classes."""
+    agent = type("Agent", (agent,), {"brain_class": brain})
+    environment = type("Environment", (environment,), {"agent_class": agent})
+    return type("Worker", (a3c.Worker_thread,), {"environment_class": environment})
+
+
+def play(*args, server=a3c.ParameterServer, **classes):
+    """Run main with one worker. Returns its status, the server, its first and its last weights."""
+    made = []
+
+    class Server(server):
+        def initialize(self):
+            super().initialize()
+            made.extend([self, self.session.run(self.weights)])
+    argv = ["--render", "none", "--workers", "1", "--seed", "1", "--max-frames", "300", *args]
+    status = a3c.main(argv, server_class=Server, worker_class=worker_class(**classes))
+    return status, *made, made[0].session.run(made[0].weights)
+
+
+def settings(monkeypatch, **values):
+    for name, value in values.items():
+        monkeypatch.setattr(a3c, name, value)
+
+
+def test_another_network():
+    class Server(a3c.ParameterServer):
+        def _build_model(self):
+            shapes = {"actor": (4, 2), "critic": (4, 1)}  # linear, no biases
+            actor, critic = (tf.get_variable(name, shape) for name, shape in shapes.items())
+
+            def forward(s):
+                return tf.nn.softmax(s @ actor), tf.squeeze(s @ critic, axis=1)
+            return [actor, critic], forward
+    _, _, before, after = play(server=Server)
+    assert [w.shape for w in after] == [(4, 2), (4, 1)]
+    assert not any(map(np.array_equal, before, after))
+
+
+def test_another_loss_and_another_optimizer():
+    class Brain(a3c.LocalBrain):
+        def _build_loss(self, p, v, a, target):
+            actor, critic, entropy = super()._build_loss(p, v, a, target)
+            return actor, 0 * critic, entropy
+
+    class Server(a3c.ParameterServer):
+        def _build_optimizer(self):
+            return tf.train.AdamOptimizer(1e-3)
+    _, server, before, after = play(server=Server, brain=Brain)
+    assert list(map(np.array_equal, before, after)) == [False] * 4 + [True] * 2  # no critic
+    momenta = server.session.run([server.optimizer.get_slot(w, "m") for w in server.weights])
+    assert [m.any() for m in momenta] == [True] * 4 + [False] * 2
+
+
+def test_clipped_gradients_and_a_rate_that_falls():
+    class Server(a3c.ParameterServer):
+        def _build_optimizer(self):
+            self.updates = tf.train.create_global_step()
+            rate = tf.train.polynomial_decay(1.0, self.updates, 10, end_learning_rate=0.0)
+            return tf.train.GradientDescentOptimizer(rate)
+
+        def _build_update(self, gradients):
+            gradients, _ = tf.clip_by_global_norm(gradients, 1e-3)
+            pairs = zip(gradients, self.weights)
+            return self.optimizer.apply_gradients(pairs, global_step=self.updates)
+    _, server, before, after = play(server=Server)
+    assert server.session.run(server.updates) > 20
+    distance = sum(((x - y) ** 2).sum() for x, y in zip(before, after)) ** 0.5
+    assert 1e-4 < distance < 1e-3 * sum(1 - k / 10 for k in range(10)) + 1e-6
+
+
+class MountainCar(a3c.Environment):
+    def make(self, render_mode=None):
+        env = gym.make("MountainCar-v0", render_mode=render_mode).unwrapped
+        return gym.wrappers.TimeLimit(env, max_episode_steps=20)
+
+
+MOUNTAIN_CAR = {"NUM_STATES": 2, "NUM_ACTIONS": 3, "LEARNED_MEAN": -21}  # each step costs 1
+
+
+def test_another_environment_with_wrappers_is_filmed_too(monkeypatch, tmp_path):
+    iio = pytest.importorskip("imageio.v3")
+    settings(monkeypatch, **MOUNTAIN_CAR)
+    status, *_ = play("--render", "video", "--video-dir", str(tmp_path), environment=MountainCar)
+    films = sorted(tmp_path.glob("*/*.mp4"))
+    assert status == 0
+    assert [film.name for film in films] == [f"trial-{k}-episode-0.mp4" for k in (1, 2, 3)]
+    for film in films:
+        frames = iio.imread(film)
+        assert frames.shape[1:] == (400, 600, 3) and 20 <= len(frames) <= 21
+
+
+def test_scores_may_be_negative(monkeypatch, capsys):
+    settings(monkeypatch, **MOUNTAIN_CAR)
+    assert play(environment=MountainCar)[0] == 0
+    out = capsys.readouterr().out
+    assert "local_thread1 claims: mean -20.0 of its last 10 trials\n" in out
+    assert "\nLearned after 200 frames, 10 trials" in out and "Test trial 3: score -20\n" in out
+
+
+def test_an_agent_is_told_when_a_trial_begins_and_a_reward_of_my_own(monkeypatch):
+    class Environment(MountainCar):
+        def reward(self, r, step, done):
+            return 10 * r + step
+
+    class Agent(a3c.Agent):
+        def begin_trial(self):
+            super().begin_trial()
+            told.append([])
+
+        def advantage_push_local_brain(self, s, a, r, s_, done, ended):
+            super().advantage_push_local_brain(s, a, r, s_, done, ended)
+            told[-1].append(r)
+    told = []
+    settings(monkeypatch, **MOUNTAIN_CAR | {"LEARNED_MEAN": 0})
+    play(environment=Environment, agent=Agent)
+    assert told == [list(range(-9, 11))] * 15 + [[]]
+
+
+def test_continuous_actions(monkeypatch):
+    class Server(a3c.ParameterServer):
+        def _build_model(self):
+            w = tf.get_variable("w", (3, 2))
+
+            def forward(s):
+                return tf.split(s @ w, [1, 1], axis=1)[0], (s @ w)[:, 1]  # mean of a, V
+            return [w], forward
+
+    class Brain(a3c.LocalBrain):
+        action_type, action_shape = tf.float32, (1,)
+
+        def _build_loss(self, mean, v, a, target):
+            assert (a.dtype, a.shape.as_list()) == (tf.float32, [None, 1])
+            advantage = target - v
+            actor = tf.reduce_sum(tf.square(a - mean), axis=1) * tf.stop_gradient(advantage)
+            return actor, tf.square(advantage), 0 * v
+
+    class Agent(a3c.Agent):
+        def act(self, s, greedy=False):
+            [mean] = self.brain.predict_p(s[np.newaxis])
+            return mean if greedy else mean + np.float32(self.rng.gauss(0, 1))
+
+    class Noted(gym.ActionWrapper):
+        def action(self, a):
+            actions.append(a)
+            return a
+
+    class Environment(a3c.Environment):
+        def make(self, render_mode=None):
+            return Noted(gym.make("Pendulum-v1", disable_env_checker=True))
+    actions = []
+    settings(monkeypatch, NUM_STATES=3, TIME_LIMIT_IS_END=False)
+    status, _, before, after = play(server=Server, brain=Brain, agent=Agent,
+                                    environment=Environment)
+    assert {(a.shape, a.dtype) for a in actions} == {((1,), np.dtype(np.float32))}
+    assert status == 1 and len(actions) == 300 and np.unique(actions).size > 290
+    assert not same(before, after) and np.isfinite(after).all()
+
+
+def test_a_brain_that_predicts_and_updates_elsewhere():
+    class Server(a3c.ParameterServer):
+        def __init__(self, *args):
+            super().__init__(*args)
+            self.lock, self.brain = threading.Lock(), a3c.LocalBrain("shared", self)
+
+    class Brain:
+        def __init__(self, name, server):
+            self.server, self.samples = server, []
+
+        def predict_p(self, s):
+            return self.server.brain.predict_p(s)
+
+        def train_push(self, *sample):
+            self.samples.append(sample)
+
+        def update_parameter_server(self):
+            with self.server.lock:
+                self.server.brain.train_queue += self.samples
+                self.server.brain.update_parameter_server()
+                self.server.brain.pull_parameter_server()
+            self.samples.clear()
+
+        def pull_parameter_server(self):
+            pass
+    _, server, before, after = play("--workers", "3", server=Server, brain=Brain)
+    owners = {operation.name.split("/")[0] for operation in server.session.graph.get_operations()}
+    assert "shared" in owners and not any("thread" in owner for owner in owners)
+    assert not any(map(np.array_equal, before, after))
+
+
+def test_counting_and_verdicts_elsewhere_and_other_first_values(monkeypatch, capsys):
+    class Progress(a3c.Progress):
+        def next_frame(self, learning):
+            super().next_frame(learning)
+            counted.append(learning)
+
+        def verdict(self, passed):
+            verdicts.append(passed)
+            super().verdict(passed and len(verdicts) == 3)
+
+    class Server(a3c.ParameterServer):
+        def __init__(self, learners, max_frames, log):
+            super().__init__(learners, max_frames, log)
+            self.progress = Progress(learners, max_frames)
+
+        def initialize(self):
+            super().initialize()
+            for w in self.weights:
+                w.load(np.full(w.shape, 0.125), self.session)
+    counted, verdicts = [], []
+    settings(monkeypatch, LEARNED_MEAN=0, CLAIM_TRIALS=1)
+    status, server, before, _ = play(server=Server)
+    assert status == 0 and verdicts == [True] * 3 and sum(counted) == server.progress.frames
+    assert all((w == 0.125).all() for w in before)
+    assert capsys.readouterr().out.count("claims: mean") == 3
+
+
+def test_the_seed_decides_the_first_weights():
+    first, again, other = (play("--max-frames", "1", "--seed", seed)[2] for seed in "778")
+    assert same(first, again) and not any(map(np.array_equal, first[::2], other[::2]))
+
+
+def test_defaults_of_the_command_line_are_settings(monkeypatch, capsys):
+    settings(monkeypatch, N_WORKERS=3, TEST_TRIALS=4, MAX_FRAMES=60)
+    assert a3c.main(["--render", "none"]) == 1
+    out = capsys.readouterr().out
+    assert ", 3 learning threads\n" in out and out.endswith("Not learned after 60 frames\n")
+    settings(monkeypatch, LEARNED_MEAN=0, CLAIM_TRIALS=1, MAX_FRAMES=1000)
+    assert a3c.main(["--render", "none"]) == 0
+    assert capsys.readouterr().out.count("Test trial") == 4
