@@ -53,14 +53,14 @@ ENV = "CartPole-v0"
 NUM_STATES = 4  # cart position x and velocity v, pole angle θ and its velocity ω
 NUM_ACTIONS = 2  # push the cart to the left, to the right
 TIME_LIMIT_IS_END = True  # nothing follows step 200; if False, V(s') stands for what would follow
-LEARNED_MEAN = 199  # a trial's score is its steps, at most 200; their mean has to be higher
-CLAIM_TRIALS = 10  # in so many trials of one learner, so that it claims,
-EXAM_TRIALS = 10  # and in so many trials of the test thread, to pass its exam
+LEARNED_MEAN = 199  # the mean score (a trial's steps, at most 200) must exceed this ...
+CLAIM_TRIALS = 10  # ... over so many latest trials of a learner: then it claims to have learned
+EXAM_TRIALS = 10  # ... and over so many trials of the test thread: then the claim is confirmed
 TEST_TRIALS = 3  # trials that are shown at the end
 MAX_FRAMES = 1_000_000  # steps of all learners together, before they give up
 N_WORKERS = 8  # learning threads
 Tmax = 10  # steps between two updates of a thread, at most
-MIN_BATCH = 5  # fewer samples wait for the next update (in trials under 5 steps)
+MIN_BATCH = 5  # an update waits for so many samples (matters only in trials under 5 steps)
 HIDDEN_UNITS = 16
 LEARNING_RATE = 5e-3
 RMSPROP_DECAY = 0.99
@@ -94,8 +94,8 @@ class GraphCall:
 
 class ParameterServer:
     """The shared network and its optimizer (§3.5), and the session, which holds all weights.
-    No lock covers all weights. TensorFlow locks an array with its RMSProp average, so that no
-    update is lost; but a pull may mix arrays from before and after another thread's update, and a
+    No lock covers all weights. TensorFlow locks each array and its RMSProp average for an update,
+    so that none is lost; but a pull may mix arrays from before and after another's update, and a
     gradient may belong to weights that have moved on. A3C accepts that, as "Hogwild" does
     (arXiv:1106.5730), so that threads hardly wait. learners: how many threads learn; max_frames:
     their steps, all together; log: is told what happens."""
@@ -152,7 +152,7 @@ class LocalBrain:
 
     def __init__(self, name, parameter_server):
         self.server = parameter_server
-        self.train_queue = []  # samples (s, a, R, s', weight of V(s')) for the next update
+        self.train_queue = []  # samples (s, a, R, s', weight of V(s')); s' is n steps on
         with tf.variable_scope(name):  # variables made here are new ones: name/hidden/weights, ...
             self._build_model()
         with tf.name_scope(name + "/"):  # the names of operations begin in the same way
@@ -167,8 +167,8 @@ class LocalBrain:
         a: the actions (batch,); target: what V(s) should have been (batch,)."""
         advantage = target - v  # (batch,)
         p_taken = tf.reduce_sum(p * tf.one_hot(a, NUM_ACTIONS), axis=1)  # π(a|s): (batch,)
-        # Descent makes the action likelier if A > 0; slope 1/π, as likely ones are drawn oftener.
-        actor = -tf.log(p_taken + 1e-10) * tf.stop_gradient(advantage)  # else it would raise V
+        # If A > 0, descent raises π(a|s). Its slope A/π offsets how often a likely a is drawn.
+        actor = -tf.log(p_taken + 1e-10) * tf.stop_gradient(advantage)  # V is not to move here
         critic = LOSS_V * tf.square(advantage)
         # Minus the entropy, which is largest at (½, ½): keeps π from being certain too early.
         entropy = LOSS_ENTROPY * tf.reduce_sum(p * tf.log(p + 1e-10), axis=1)
@@ -212,7 +212,7 @@ class LocalBrain:
         return GraphCall(self.server.session, targets=assign)
 
     def pull_parameter_server(self):
-        """Copy the server's weights: learners before trials and after updates, else for exams."""
+        """Take the server's weights: learners per trial and update, the test thread per exam."""
         self._pull()
 
     def push_parameter_server(self):
@@ -296,7 +296,7 @@ class Environment:
 
     def reward(self, r, step, done):
         """What the learner gets in place of CartPole's r, which is 1 for each step: 0 on the way,
-        then -1 for an end before step 199, else 1."""
+        then -1 for an end before step 199, else 1, as in the tutorial."""
         if not done:
             return 0.0
         return -1.0 if step < 199 else 1.0
@@ -307,7 +307,7 @@ class Environment:
         environment's rewards: for CartPole the number of steps. Raises Stopped if it has to end."""
         env = env or self.env
         if self.learning:
-            self.agent.brain.pull_parameter_server()  # anew after waiting for a verdict
+            self.agent.brain.pull_parameter_server()  # at first, and after a claim's long wait
         self.agent.begin_trial()
         s, _ = env.reset(seed=self.rng.randrange(2 ** 31))
         step, score, done = 0, 0.0, False
@@ -343,7 +343,7 @@ class Worker_thread:
         self.environment = self.environment_class(thread_name, thread_type, parameter_server, rng)
 
     def run(self):
-        """Do the work of this thread. An exception stops all; `join` raises it again in `main`."""
+        """Do the work of this thread. An exception stops all; `main` hears of it by `join`."""
         work = self._learn if self.learning else self._test
         with self.progress.coordinator.stop_on_exception():
             try:
@@ -356,9 +356,9 @@ class Worker_thread:
             self.progress.learner_ends()
 
     def _learn(self):
-        # Learners share a core. Python's lock lets one thread run at a time; a call of the graph
-        # frees it for microseconds. On a core of its own another thread would take it at once, so
-        # that the caller, soon back, had to wait. Only Linux lets threads choose.
+        # Learners share a core. Only the thread that holds Python's lock (GIL) runs; a graph call
+        # frees it for microseconds. A thread on another core would take it in that gap, and the
+        # caller would come back to find it gone. Python can choose a core only on Linux.
         if hasattr(os, "sched_setaffinity"):
             cores = sorted(os.sched_getaffinity(0))
             os.sched_setaffinity(0, {cores[os.getpid() % len(cores)]})  # for this thread alone
@@ -485,8 +485,8 @@ def main(argv=None, server_class=ParameterServer, worker_class=Worker_thread):
         while threads[0].is_alive() and not interrupted.is_set() and not coordinator.should_stop():
             threads[0].join(0.1)
         coordinator.request_stop()
-        try:
-            with contextlib.suppress(RuntimeError if interrupted.is_set() else ()):  # a film's end
+        try:  # `join` raises a thread's failure; after a Ctrl-C not: it may be a film cut off
+            with contextlib.suppress(RuntimeError if interrupted.is_set() else ()):
                 coordinator.join(threads, stop_grace_period_secs=1.5, ignore_live_threads=True)
         finally:
             log.end(interrupted.is_set())
