@@ -7,8 +7,7 @@ https://qiita.com/sugulu/items/acbc909dd9b74b043e45
 Several threads play at once, each with a copy of one network: its actor π(a|s) chooses actions, its
 critic V(s) predicts what is to be gained from s on. An action that brought more than predicted,
 whose advantage A is positive, becomes likelier. All learn into the shared network and copy it,
-again and again: that is A3C (Mnih et al. 2016, arXiv:1602.01783). The lesson ends with `main`.
-A good place to begin is the path of a frame, Environment.run.
+again and again: that is A3C (arXiv:1602.01783). Begin with Environment.run, and end with `main`.
 
 Changes from the tutorial: today's packages, no Keras. The graph is complete before threads start.
 What threads tell each other is in `Progress`; TensorFlow's Coordinator ends them. Learners share
@@ -19,7 +18,6 @@ the server's policy, taking the likelier actions, and the weights that pass go b
 import argparse
 import collections
 import contextlib
-import functools
 import os
 import random
 import signal
@@ -94,17 +92,17 @@ class GraphCall:
 
 class ParameterServer:
     """The shared network and its optimizer (§3.5), and the session, which holds all weights.
-    No lock covers all weights. TensorFlow locks each array and its RMSProp average for an update,
-    so that none is lost; but a pull may mix arrays from before and after another's update, and a
-    gradient may belong to weights that have moved on. A3C accepts that, as "Hogwild" does
-    (arXiv:1106.5730), so that threads hardly wait. learners: how many threads learn; max_frames:
-    their steps, all together; log: is told what happens."""
+    TensorFlow locks one array and its RMSProp average for an update, so that none is lost. No lock
+    covers all: a pull may mix arrays from before and after another's update, and a gradient may
+    belong to weights that have moved on. A3C accepts that, as "Hogwild" does (arXiv:1106.5730), so
+    that threads hardly wait. learners: their number; max_frames: their steps, all together."""
     def __init__(self, learners, max_frames, log):
-        self.log = log
+        self.log = log  # is told what happens
         self.progress = Progress(learners, max_frames)
         self.session = self._open_session()
+        self.helpers = []  # a subclass may add further threads' work: objects with name and run()
         with tf.variable_scope("parameter_server"):
-            self.weights, _ = self._build_model()
+            self.weights, self.forward = self._build_model()
             self.optimizer = self._build_optimizer()  # with averages that all threads share
 
     def _open_session(self):
@@ -198,9 +196,8 @@ class LocalBrain:
         # The heart of A3C: a gradient with respect to MY weights moves the SERVER'S weights.
         gradients = tf.gradients(loss, self.weights, name="gradient")
         update = self.server._build_update(gradients)
-        figures = tf.stack([*map(tf.reduce_mean, terms), tf.global_norm(gradients)])  # for the log
-        feeds = [s, a, R, s_, gamma_n]
-        self._update = GraphCall(self.server.session, feeds, fetches=[figures], targets=[update])
+        figures = [*terms, tf.global_norm(gradients)]  # for the log
+        self._update = GraphCall(self.server.session, [s, a, R, s_, gamma_n], figures, [update])
 
         # Pull and push: copies of all weights, from the server and to it
         self._pull = self._build_copy("pull", self.server.weights, self.weights)
@@ -208,7 +205,7 @@ class LocalBrain:
 
     def _build_copy(self, name, sources, copies):
         with tf.name_scope(name):
-            assign = [copy.assign(source) for source, copy in zip(sources, copies)]
+            assign = [copy.assign(x, read_value=False) for copy, x in zip(copies, sources)]
         return GraphCall(self.server.session, targets=assign)
 
     def pull_parameter_server(self):
@@ -222,7 +219,7 @@ class LocalBrain:
     def update_parameter_server(self):
         """Use up the queue, if long enough, for a gradient that moves the server's weights."""
         if len(self.train_queue) >= MIN_BATCH:
-            [figures] = self._update(*zip(*self.train_queue))  # all s, all a, all R, ...
+            figures = self._update(*zip(*self.train_queue))  # all s, all a, all R, ...
             self.train_queue.clear()
             self.server.log.update(figures)
 
@@ -271,7 +268,9 @@ class Agent:
 
     def _push_oldest(self, s_, terminal):
         n = len(self.memory)  # steps from the oldest s to s_: 5, at a trial's end also 4, 3, 2, 1
-        R = sum(GAMMA ** k * r for k, (_, _, r) in enumerate(self.memory))  # r₀ + γ·r₁ + ...
+        R = 0.0
+        for _, _, r in reversed(self.memory):
+            R = r + GAMMA * R  # in the end r₀ + γ·r₁ + γ²·r₂ + ...
         s, a, _ = self.memory.popleft()
         self.brain.train_push(s, a, R, s_, 0.0 if terminal else GAMMA ** n)
 
@@ -333,12 +332,11 @@ class Worker_thread:
     """The work of one thread (§3.2): to learn; or to examine what was learned, then to show it."""
     environment_class = Environment
 
-    def __init__(self, thread_name, thread_type, parameter_server, seed, show=None):
+    def __init__(self, thread_name, thread_type, parameter_server, seed):
         self.name = thread_name
         self.learning = thread_type == "learning"
         self.progress = parameter_server.progress
         self.log = parameter_server.log
-        self.show = show
         rng = random.Random(f"{seed} {thread_name}")
         self.environment = self.environment_class(thread_name, thread_type, parameter_server, rng)
 
@@ -387,7 +385,7 @@ class Worker_thread:
             if self.progress.learned:
                 brain.push_parameter_server()  # learners have ended: nobody overwrites it
                 self.log.learned()
-        for trial, env in enumerate(self.show(self.environment), 1):  # it yields environments
+        for trial, env in enumerate(self.log.show_trials(self.environment), 1):
             self.log.test_trial(trial, self.environment.run(env))
 
 
@@ -466,8 +464,7 @@ def main(argv=None, server_class=ParameterServer, worker_class=Worker_thread):
         server = server_class(options.workers, options.max_frames, log)
 
         # M1. All threads, each with its part of the graph
-        show = functools.partial(show_trials, options, log)
-        workers = [worker_class("test_thread", "test", server, options.seed, show)]
+        workers = [worker_class("test_thread", "test", server, options.seed)]
         while len(workers) <= options.workers and not interrupted.is_set():
             name = f"local_thread{len(workers)}"
             workers.append(worker_class(name, "learning", server, options.seed))
@@ -476,7 +473,8 @@ def main(argv=None, server_class=ParameterServer, worker_class=Worker_thread):
         graph.finalize()  # from here on it is an error to change it: threads would collide
 
         # M2. Start them
-        threads = [threading.Thread(target=w.run, name=w.name, daemon=True) for w in workers]
+        threads = [threading.Thread(target=w.run, name=w.name, daemon=True)
+                   for w in [*workers, *server.helpers]]
         for thread in threads:
             thread.start()
 
@@ -545,24 +543,6 @@ def can_open_window():
     return driver in ("x11", "wayland", "windows")
 
 
-def show_trials(options, log, environment):
-    """Yield an environment for each test trial, filmed and in a window as `options` want it."""
-    folder = os.path.join(options.video_dir, time.strftime(f"%Y%m%d-%H%M%S-seed{options.seed}"))
-    if options.render != "none":
-        os.mkdir(folder)  # fails if it is there: no film is ever overwritten
-        log.print(f"Films: {folder}")
-    screen = {} if options.window else {"SDL_VIDEODRIVER": "dummy"}  # draws in memory
-    with unittest.mock.patch.dict(os.environ, screen):
-        for trial in range(1, options.test_trials + 1):
-            env = environment.make(None if options.render == "none" else "rgb_array_list")
-            if options.render != "none":
-                env = gym.wrappers.RecordVideo(env, folder, name_prefix=f"trial-{trial}")
-            if options.window:
-                env = gym.wrappers.HumanRendering(env)
-            yield env
-            env.close()  # makes the film, of a whole trial
-
-
 @contextlib.contextmanager
 def interrupts_noted():
     """Gives an event that a first Ctrl-C or SIGTERM sets; a second one raises KeyboardInterrupt."""
@@ -623,8 +603,7 @@ class Log:
         folder, frames = self.options.checkpoint, self.server.progress.frames
         if folder is not None and not self.options.play:
             os.makedirs(folder, exist_ok=True)
-            path = os.path.join(folder, "model")
-            self.saver.save(self.server.session, path, frames, write_meta_graph=False)
+            self.saver.save(self.server.session, f"{folder}/model", frames, write_meta_graph=False)
 
     def trial(self, name, scores):
         with self.lock:
@@ -634,12 +613,14 @@ class Log:
             if self.trials % 50 == 0:
                 self.print(f"{progress.frames} frames, {self.trials} trials: "
                            f"mean {np.mean(self.scores):.1f}, epsilon {progress.epsilon():.2f}")
-        self.write({f"score/{name}": scores[-1], f"mean/{name}": np.mean(scores)})
+        self.write({f"score/{name}": scores[-1], f"mean/{name}": scores})
 
     def update(self, figures):
         self.write(dict(zip(("loss/actor", "loss/critic", "loss/entropy", "gradient"), figures)))
+
     def claim(self, name, mean):
         self.print(f"{name} claims: mean {mean:.1f} of its last {CLAIM_TRIALS} trials")
+
     def exam(self, name, mean):
         self.print(f"{name} examines: mean {mean:.1f} of {EXAM_TRIALS} trials")
         self.write({"exam": mean})
@@ -650,12 +631,31 @@ class Log:
         self.print(f"Learned after {frames} frames, {self.trials} trials, {seconds:.1f} s")
     def gave_up(self):
         self.print(f"Not learned after {self.server.progress.frames} frames")
+
+    def show_trials(self, environment):
+        """Yield an environment for each test trial, filmed and in a window as wanted."""
+        options = self.options
+        folder = os.path.join(options.video_dir, time.strftime(f"%Y%m%d-%H%M%S-seed{options.seed}"))
+        if options.render != "none":
+            os.mkdir(folder)  # fails if it is there: no film is ever overwritten
+            self.print(f"Films: {folder}")
+        screen = {} if options.window else {"SDL_VIDEODRIVER": "dummy"}  # draws in memory
+        with unittest.mock.patch.dict(os.environ, screen):
+            for trial in range(1, options.test_trials + 1):
+                env = environment.make(None if options.render == "none" else "rgb_array_list")
+                if options.render != "none":
+                    env = gym.wrappers.RecordVideo(env, folder, name_prefix=f"trial-{trial}")
+                if options.window:
+                    env = gym.wrappers.HumanRendering(env)
+                yield env
+                env.close()  # makes the film, of a whole trial
+
     def test_trial(self, trial, score):
         self.print(f"Test trial {trial}: score {score:g}")
 
     def write(self, curves):
-        if self.writer is not None:
-            values = [tf.Summary.Value(tag=tag, simple_value=y) for tag, y in curves.items()]
+        if self.writer is not None:  # a point of each curve: a number, or the mean of several
+            values = [tf.Summary.Value(tag=x, simple_value=np.mean(y)) for x, y in curves.items()]
             self.writer.add_summary(tf.Summary(value=values), self.server.progress.frames)
 
     def print(self, line):

@@ -24,6 +24,9 @@ class RecordingLog:
     def __init__(self):
         self.events = []
 
+    def show_trials(self, environment):
+        return []
+
     def __getattr__(self, happened):
         def note(*args):
             now = [list(x) if isinstance(x, collections.deque) else x for x in args]
@@ -37,14 +40,13 @@ class RecordingLog:
 class Built:
     """A server, learners and the test thread in a finalized graph, as `main` builds them."""
 
-    def __init__(self, learners, max_frames=1_000_000, seed=0, show=None, log=None,
+    def __init__(self, learners, max_frames=1_000_000, seed=0, log=None,
                  server_class=a3c.ParameterServer, worker_class=a3c.Worker_thread):
         self.log = log or RecordingLog()
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
             tf.set_random_seed(seed)
             self.server = server_class(learners, max_frames, self.log)
-            show = show or (lambda environment: [])
-            self.tester = worker_class("test_thread", "test", self.server, seed, show)
+            self.tester = worker_class("test_thread", "test", self.server, seed)
             self.learners = [worker_class(f"local_thread{i + 1}", "learning", self.server, seed)
                              for i in range(learners)]
             self.server.initialize()

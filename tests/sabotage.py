@@ -34,7 +34,7 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
     "local_brain::pull_and_push_copy_every_weight_and_nothing_else": [
         ("LocalBrain._build_copy", "copy.assign(source)", "source.assign(copy)")],
     "agent::n_step_returns_equal_sums_of_discounted_rewards": [
-        ("Agent._push_oldest", "GAMMA ** k", "GAMMA ** n"),
+        ("Agent._push_oldest", "reversed(self.memory)", "self.memory"),
         ("Agent._push_oldest", "GAMMA ** n", "GAMMA ** N_STEP_RETURN"),
         ("Agent._push_oldest", "0.0", "1.0"),
         ("Agent.advantage_push_local_brain", "N_STEP_RETURN", "N_STEP_RETURN + 1"),

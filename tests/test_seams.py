@@ -198,6 +198,25 @@ def test_a_brain_that_predicts_and_updates_elsewhere():
     assert not any(map(np.array_equal, before, after))
 
 
+def test_further_threads_start_with_the_workers_and_are_waited_for():
+    class Helper:
+        name = "helper"
+
+        def __init__(self, server):
+            self.progress, self.frames = server.progress, None
+
+        def run(self):
+            self.progress.coordinator.wait_for_stop()
+            self.thread, self.frames = threading.current_thread().name, self.progress.frames
+
+    class Server(a3c.ParameterServer):
+        def __init__(self, *args):
+            super().__init__(*args)
+            self.helpers.append(Helper(self))
+    [helper] = play(server=Server)[1].helpers
+    assert (helper.thread, helper.frames) == ("helper", 300)
+
+
 def test_counting_and_verdicts_elsewhere_and_other_first_values(monkeypatch, capsys):
     class Progress(a3c.Progress):
         def next_frame(self, learning):

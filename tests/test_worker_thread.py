@@ -212,7 +212,8 @@ def test_what_is_learned_from_the_start_is_only_shown(build):
         for falls in (17, 42, 200):
             yield EndsAt(falls)
             closed.append(falls)
-    built = build(1, show=show)
+    built = build(1)
+    built.log.show_trials = show
     built.progress.resume(1000, learned=True)
     finish(built)
     assert built.log.events == [("test_trial", 1, 17), ("test_trial", 2, 42),
@@ -261,7 +262,8 @@ def test_what_fails_in_a_thread_ends_all_and_is_reported(build, failing):
         exam.set()
         if failing == "a learner during an exam":
             assert built.progress.coordinator.wait_for_stop(60)
-    built = build(3, show=fail)
+    built = build(3)
+    built.log.show_trials = fail
     before = built.values(built.server.weights)
     plays(built.learners[0], 200)
     plays(built.learners[1], 10)
