@@ -11,9 +11,9 @@ again and again: that is A3C (arXiv:1602.01783). Begin with Environment.run, and
 
 Changes from the tutorial: today's packages, no Keras. The graph is complete before threads start.
 What threads tell each other is in `Progress`; TensorFlow's Coordinator ends them. Learners share
-a core. Each return is summed anew. A sample carries the weight of its V(s'), γⁿ or 0, in place of
-GAMMA_N, NONE_STATE and the mask. A learner only *claims* to have learned: the test thread examines
-the server's policy, taking the likelier actions, and the weights that pass go back to the server.
+a core. Returns are summed from scratch. A sample holds the factor of V(s'), γⁿ or 0 (no GAMMA_N,
+NONE_STATE, mask). A learner only *claims* to have learned: the test thread examines a copy of the
+shared network, taking the likelier actions; what passes is copied back, as learning went on.
 """
 import argparse
 import collections
@@ -73,7 +73,7 @@ EPS_STEPS = 1600  # frames of all threads together in which it falls
 
 class GraphCall:
     """TensorFlow works in two steps: a graph describes computations, then a session runs parts of
-    it. This is such a part as a function: its arguments fill the placeholders `feeds`; `fetches`
+    it. A GraphCall runs one part, like a function: its arguments fill the inputs `feeds`; `fetches`
     come back as a list of arrays; `targets` are run only for what they do (assign weights)."""
     def __init__(self, session, feeds=(), fetches=(), targets=()):
         names = [[part.name for part in parts] for parts in (feeds, fetches, targets)]
@@ -92,10 +92,10 @@ class GraphCall:
 
 class ParameterServer:
     """The shared network and its optimizer (§3.5), and the session, which holds all weights.
-    TensorFlow locks one array and its RMSProp average for an update, so that none is lost. No lock
-    covers all: a pull may mix arrays from before and after another's update, and a gradient may
-    belong to weights that have moved on. A3C accepts that, as "Hogwild" does (arXiv:1106.5730), so
-    that threads hardly wait. learners: their number; max_frames: their steps, all together."""
+    TensorFlow updates each array and its RMSProp average under a lock of their own: no update is
+    lost. No lock covers all arrays: a pull may mix old with new ones, and a gradient may come from
+    an outdated copy. A3C accepts that, as "Hogwild" does (arXiv:1106.5730), so that threads hardly
+    wait. learners: their number; max_frames: their steps, all together."""
     def __init__(self, learners, max_frames, log):
         self.log = log  # is told what happens
         self.progress = Progress(learners, max_frames)
@@ -106,7 +106,7 @@ class ParameterServer:
             self.optimizer = self._build_optimizer()  # with averages that all threads share
 
     def _open_session(self):
-        # Matrices this small are multiplied fastest in the thread that asks for them.
+        # So small a call runs fastest within the thread that makes it, beside those of others.
         config = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
         config.device_count["GPU"] = 0
         config.experimental.executor_type = "SINGLE_THREADED_EXECUTOR"
@@ -150,14 +150,14 @@ class LocalBrain:
 
     def __init__(self, name, parameter_server):
         self.server = parameter_server
-        self.train_queue = []  # samples (s, a, R, s', weight of V(s')); s' is n steps on
+        self.train_queue = []  # samples (s, a, R, s', factor of V(s')); s' is n steps on
         with tf.variable_scope(name):  # variables made here are new ones: name/hidden/weights, ...
             self._build_model()
         with tf.name_scope(name + "/"):  # the names of operations begin in the same way
             self._build_graph()
 
     def _build_model(self):
-        self.weights, self.forward = self.server._build_model()  # its recipe, my own weights
+        self.weights, self.forward = self.server._build_model()  # its recipe, new weights
 
     def _build_loss(self, p, v, a, target):
         """The loss -log π(a|s)·A + 0.5·A² + 0.01·Σ π·log π, with the advantage A = target - V(s)
@@ -165,8 +165,8 @@ class LocalBrain:
         a: the actions (batch,); target: what V(s) should have been (batch,)."""
         advantage = target - v  # (batch,)
         p_taken = tf.reduce_sum(p * tf.one_hot(a, NUM_ACTIONS), axis=1)  # π(a|s): (batch,)
-        # If A > 0, descent raises π(a|s). Its slope A/π offsets how often a likely a is drawn.
-        actor = -tf.log(p_taken + 1e-10) * tf.stop_gradient(advantage)  # V is not to move here
+        # If A > 0, descent raises π(a|s); the log's slope, 1/π, makes up for how often a is drawn.
+        actor = -tf.log(p_taken + 1e-10) * tf.stop_gradient(advantage)  # A is a constant here
         critic = LOSS_V * tf.square(advantage)
         # Minus the entropy, which is largest at (½, ½): keeps π from being certain too early.
         entropy = LOSS_ENTROPY * tf.reduce_sum(p * tf.log(p + 1e-10), axis=1)
@@ -178,7 +178,7 @@ class LocalBrain:
         a = tf.placeholder(self.action_type, (None, *self.action_shape), "a")
         R = tf.placeholder(tf.float32, (None,), "R")
         s_ = tf.placeholder(tf.float32, (None, NUM_STATES), "s_")
-        gamma_n = tf.placeholder(tf.float32, (None,), "gamma_n")  # the weight of V(s')
+        gamma_n = tf.placeholder(tf.float32, (None,), "gamma_n")  # the factor of V(s')
 
         # What is predicted
         p, v = self.forward(s)
@@ -228,7 +228,7 @@ class LocalBrain:
         return self._predict(s)[0]
 
     def train_push(self, s, a, R, s_, gamma_n):
-        """Queue a sample: state (4,), action, return, state n steps on (4,), weight of its V."""
+        """Queue a sample: state (4,), action, return, state n steps on (4,), factor of its V."""
         self.train_queue.append((s, a, R, s_, gamma_n))
 
 
@@ -240,10 +240,10 @@ class Agent:
         self.progress = parameter_server.progress
         self.rng = rng
         self.brain = self.brain_class(name, parameter_server)
-        self.memory = collections.deque()  # the latest steps (s, a, r), which still lack rewards
+        self.memory = collections.deque()  # the latest steps (s, a, r), whose return is incomplete
 
     def begin_trial(self):
-        """Called before each trial; forgets the steps of one that was broken off."""
+        """Called before each trial, which starts with an empty memory."""
         self.memory.clear()
 
     def act(self, s, greedy=False):
@@ -256,9 +256,8 @@ class Agent:
         return self.rng.choices(range(NUM_ACTIONS), weights=p)[0]
 
     def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
-        """Take in a step: state (4,), action, reward, next state (4,); whether the trial is done,
-        and whether s_ is terminal, so that nothing follows. Queue the samples whose return is now
-        complete. (§2.1 calls looking n steps ahead "Advantage"; A itself is in `_build_loss`.)"""
+        """Take in a step (§2.1): state (4,), action, reward, next state (4,), whether the trial is
+        done, and s_ terminal: nothing follows. Queue the samples whose return is now complete."""
         self.memory.append((s, a, r))
         if len(self.memory) == N_STEP_RETURN:
             self._push_oldest(s_, terminal)
@@ -291,7 +290,7 @@ class Environment:
 
     def make(self, render_mode=None):
         """A new CartPole; for a film, with the render_mode "rgb_array_list"."""
-        return gym.make(ENV, render_mode=render_mode, disable_env_checker=True)  # it is slow
+        return gym.make(ENV, render_mode=render_mode, disable_env_checker=True)  # slow
 
     def reward(self, r, step, done):
         """What the learner gets in place of CartPole's r, which is 1 for each step: 0 on the way,
@@ -306,7 +305,7 @@ class Environment:
         environment's rewards: for CartPole the number of steps. Raises Stopped if it has to end."""
         env = env or self.env
         if self.learning:
-            self.agent.brain.pull_parameter_server()  # at first, and after a claim's long wait
+            self.agent.brain.pull_parameter_server()  # matters at first and after a claim
         self.agent.begin_trial()
         s, _ = env.reset(seed=self.rng.randrange(2 ** 31))
         step, score, done = 0, 0.0, False
@@ -354,9 +353,9 @@ class Worker_thread:
             self.progress.learner_ends()
 
     def _learn(self):
-        # Learners share a core. Only the thread that holds Python's lock (GIL) runs; a graph call
-        # frees it for microseconds. A thread on another core would take it in that gap, and the
-        # caller would come back to find it gone. Python can choose a core only on Linux.
+        # Learners share a core, which makes them faster: Python's lock (GIL) lets only one run at a
+        # time anyway. A graph call frees it for microseconds; a thread on another core would take
+        # it in that gap, and the caller then wait. Only on Linux can Python choose a core.
         if hasattr(os, "sched_setaffinity"):
             cores = sorted(os.sched_getaffinity(0))
             os.sched_setaffinity(0, {cores[os.getpid() % len(cores)]})  # for this thread alone
@@ -373,7 +372,7 @@ class Worker_thread:
 
     def _test(self):
         brain = self.environment.agent.brain
-        brain.pull_parameter_server()  # with --play it has been learned before
+        brain.pull_parameter_server()  # for --play, which skips the loop
         while not self.progress.learned:
             if not self.progress.wait_for_claim():
                 self.log.gave_up()
@@ -444,7 +443,7 @@ class Progress:
 
     def verdict(self, passed):
         """The test thread has examined a claim. If it passed, wait until all learners ended."""
-        self.learned = passed
+        self.learned = passed  # first, because the claimer wakes at the pop
         self.claims.pop(0)
         if passed:
             self.wait_until(lambda: not self.learners)
@@ -470,7 +469,7 @@ def main(argv=None, server_class=ParameterServer, worker_class=Worker_thread):
             workers.append(worker_class(name, "learning", server, options.seed))
         server.initialize()
         log.begin(server)
-        graph.finalize()  # from here on it is an error to change it: threads would collide
+        graph.finalize()  # from here on a change raises an error: it is unsafe beside threads
 
         # M2. Start them
         threads = [threading.Thread(target=w.run, name=w.name, daemon=True)
@@ -483,7 +482,7 @@ def main(argv=None, server_class=ParameterServer, worker_class=Worker_thread):
         while threads[0].is_alive() and not interrupted.is_set() and not coordinator.should_stop():
             threads[0].join(0.1)
         coordinator.request_stop()
-        try:  # `join` raises a thread's failure; after a Ctrl-C not: it may be a film cut off
+        try:  # `join` raises what failed in a thread; dropped after a Ctrl-C, which may cut a film
             with contextlib.suppress(RuntimeError if interrupted.is_set() else ()):
                 coordinator.join(threads, stop_grace_period_secs=1.5, ignore_live_threads=True)
         finally:
@@ -592,7 +591,7 @@ class Log:
         self.start_time = time.perf_counter()
 
     def load(self, folder):
-        latest = tf.train.latest_checkpoint(folder) or folder  # which is none, and is refused
+        latest = tf.train.latest_checkpoint(folder) or folder  # none there: refused below
         shapes = tf.train.load_checkpoint(latest).get_variable_to_shape_map()
         if any(shapes.get(v.op.name) != v.shape for v in tf.global_variables("parameter_server/")):
             raise ValueError("it is of another network")
@@ -629,6 +628,7 @@ class Log:
         self.save()
         frames, seconds = self.server.progress.frames, time.perf_counter() - self.start_time
         self.print(f"Learned after {frames} frames, {self.trials} trials, {seconds:.1f} s")
+
     def gave_up(self):
         self.print(f"Not learned after {self.server.progress.frames} frames")
 
