@@ -352,13 +352,15 @@ class Worker_thread:
         if self.learning:
             self.progress.learner_ends()
 
-    def _learn(self):
-        # Learners share a core, which makes them faster: Python's lock (GIL) lets only one run at a
-        # time anyway. A graph call frees it for microseconds; a thread on another core would take
-        # it in that gap, and the caller then wait. Only on Linux can Python choose a core.
+    def _share_core(self):
+        # Learners on one core are faster: while a graph call frees Python's lock (GIL) for some
+        # microseconds, a thread on another would take it, and the caller then wait. Linux only.
         if hasattr(os, "sched_setaffinity"):
             cores = sorted(os.sched_getaffinity(0))
             os.sched_setaffinity(0, {cores[os.getpid() % len(cores)]})  # for this thread alone
+
+    def _learn(self):
+        self._share_core()
         scores = collections.deque(maxlen=CLAIM_TRIALS)  # of the latest trials
         while True:  # until Environment.run raises Stopped
             scores.append(self.environment.run())
@@ -490,11 +492,6 @@ def main(argv=None, server_class=ParameterServer, worker_class=Worker_thread):
     return 130 if interrupted.is_set() else int(not server.progress.learned)
 
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        self.exit(2, f"{self.prog}: error: {message} (see --help)\n")
-
-
 def whole(low, high=2 ** 62):
     def whole_number(text):
         if low <= int(text) <= high:
@@ -505,7 +502,10 @@ def whole(low, high=2 ** 62):
 
 def parse(argv):
     """The options of the command line, as attributes."""
-    parser = Parser(description="Learn CartPole with A3C, and show it.")
+    def error(message):  # one line is enough
+        parser.exit(2, f"{parser.prog}: error: {message} (see --help)\n")
+    parser = argparse.ArgumentParser(description="Learn CartPole with A3C, and show it.")
+    parser.error = error
     add = parser.add_argument
     add("--workers", type=whole(1, 256), default=N_WORKERS, metavar="N", help="learning threads")
     add("--seed", type=whole(0, 2 ** 32 - 1), default=random.randrange(2 ** 32), metavar="N",
@@ -519,15 +519,15 @@ def parse(argv):
     add("--play", action="store_true", help="do not learn, show what --checkpoint holds")
     add("--logdir", metavar="DIR", help="write graph and curves there, for TensorBoard")
     options = parser.parse_args(argv)
-    options.error = parser.error
+    options.error = error
     if options.play and options.checkpoint is None:
-        parser.error("argument --play: name a --checkpoint")
+        error("argument --play: name a --checkpoint")
     options.workers = 0 if options.play else options.workers
     if options.render != "none":
         import moviepy  # noqa: F401 (if it is not there, or no ffmpeg, that shows now)
     options.window = options.render in ("auto", "human") and can_open_window()
     if options.render == "human" and not options.window:
-        parser.error("argument --render: no window can open here, take video")
+        error("argument --render: no window can open here, take video")
     return options
 
 
