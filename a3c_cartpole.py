@@ -502,10 +502,8 @@ def whole(low, high=2 ** 62):
 
 def parse(argv):
     """The options of the command line, as attributes."""
-    def error(message):  # one line is enough
-        parser.exit(2, f"{parser.prog}: error: {message} (see --help)\n")
-    parser = argparse.ArgumentParser(description="Learn CartPole with A3C, and show it.")
-    parser.error = error
+    parser = argparse.ArgumentParser(description="Learn CartPole with A3C, and show it.",
+                                     usage=argparse.SUPPRESS)  # an error is one line
     add = parser.add_argument
     add("--workers", type=whole(1, 256), default=N_WORKERS, metavar="N", help="learning threads")
     add("--seed", type=whole(0, 2 ** 32 - 1), default=random.randrange(2 ** 32), metavar="N",
@@ -519,15 +517,15 @@ def parse(argv):
     add("--play", action="store_true", help="do not learn, show what --checkpoint holds")
     add("--logdir", metavar="DIR", help="write graph and curves there, for TensorBoard")
     options = parser.parse_args(argv)
-    options.error = error
+    options.error = parser.error
     if options.play and options.checkpoint is None:
-        error("argument --play: name a --checkpoint")
+        parser.error("argument --play: name a --checkpoint")
     options.workers = 0 if options.play else options.workers
     if options.render != "none":
         import moviepy  # noqa: F401 (if it is not there, or no ffmpeg, that shows now)
     options.window = options.render in ("auto", "human") and can_open_window()
     if options.render == "human" and not options.window:
-        error("argument --render: no window can open here, take video")
+        parser.error("argument --render: no window can open here, take video")
     return options
 
 
