@@ -42,8 +42,9 @@ class Built:
             tf.set_random_seed(seed)
             self.server = a3c.ParameterServer(learners, max_frames, self.log)
             self.tester = a3c.Worker_thread("test_thread", "test", self.server, seed)
-            self.learners = [a3c.Worker_thread(f"local_thread{i + 1}", "learning", self.server, seed)
-                             for i in range(learners)]
+            names = [f"local_thread{i + 1}" for i in range(learners)]
+            self.learners = [a3c.Worker_thread(name, "learning", self.server, seed)
+                             for name in names]
             self.server.initialize()
             graph.finalize()
         self.progress = self.server.progress

@@ -25,7 +25,9 @@ class EndsAt(a3c.gym.Env):
 def note(events, owner, *names):
     """Let methods of this object tell `events` when they are called, and with what."""
     for name in names:
-        def noted(*args, name=name, method=getattr(owner, name), **kwargs):
+        method = getattr(owner, name)
+
+        def noted(*args, name=name, method=method, **kwargs):
             events.append((name, *args, *kwargs.items()))
             return method(*args, **kwargs)
         setattr(owner, name, noted)
@@ -100,7 +102,7 @@ def test_updates_fall_every_tmax_steps_and_at_the_end(build, length, updates):
 def test_states_of_float64_learn_and_few_samples_wait_for_the_next_trial(build):
     built = build(1)
     before = built.values(built.server.weights)
-    for length, queued in ((3, 3), (4, 0), (60, 0)):
+    for length, queued in ((4, 4), (1, 0), (60, 0)):
         built.learners[0].environment.run(EndsAt(length))
         assert len(built.brains[0].train_queue) == queued
     after = built.values(built.server.weights)
