@@ -36,8 +36,7 @@ def settings(monkeypatch, **values):
 def test_another_network():
     class Server(a3c.ParameterServer):
         def _build_model(self):
-            shapes = {"actor": (4, 2), "critic": (4, 1)}  # linear, no biases
-            actor, critic = (tf.get_variable(name, shape) for name, shape in shapes.items())
+            actor, critic = tf.get_variable("actor", (4, 2)), tf.get_variable("critic", (4, 1))
 
             def forward(s):
                 return tf.nn.softmax(s @ actor), tf.squeeze(s @ critic, axis=1)
@@ -58,8 +57,7 @@ def test_another_loss_and_another_optimizer():
             return tf.train.AdamOptimizer(1e-3)
     _, server, before, after = play(server=Server, brain=Brain)
     assert list(map(np.array_equal, before, after)) == [False] * 4 + [True] * 2  # no critic
-    momenta = server.session.run([server.optimizer.get_slot(w, "m") for w in server.weights])
-    assert [m.any() for m in momenta] == [True] * 4 + [False] * 2
+    assert server.session.run(server.optimizer.get_slot(server.weights[0], "m")).any()
 
 
 def test_clipped_gradients_and_a_rate_that_falls():
@@ -91,13 +89,10 @@ MOUNTAIN_CAR = {"NUM_STATES": 2, "NUM_ACTIONS": 3, "LEARNED_MEAN": -21}  # each 
 def test_another_environment_with_wrappers_is_filmed_too(monkeypatch, tmp_path):
     iio = pytest.importorskip("imageio.v3")
     settings(monkeypatch, **MOUNTAIN_CAR)
-    status, *_ = play("--render", "video", "--video-dir", str(tmp_path), environment=MountainCar)
-    films = sorted(tmp_path.glob("*/*.mp4"))
-    assert status == 0
-    assert [film.name for film in films] == [f"trial-{k}-episode-0.mp4" for k in (1, 2, 3)]
-    for film in films:
-        frames = iio.imread(film)
-        assert frames.shape[1:] == (400, 600, 3) and 20 <= len(frames) <= 21
+    args = "--render", "video", "--video-dir", str(tmp_path), "--test-trials", "1"
+    assert play(*args, environment=MountainCar)[0] == 0
+    [film] = tmp_path.glob("*/*.mp4")
+    assert iio.imread(film).shape[1:] == (400, 600, 3)
 
 
 def test_scores_may_be_negative(monkeypatch, capsys):
@@ -118,8 +113,8 @@ def test_an_agent_is_told_when_a_trial_begins_and_a_reward_of_my_own(monkeypatch
             super().begin_trial()
             told.append([])
 
-        def advantage_push_local_brain(self, s, a, r, s_, done, ended):
-            super().advantage_push_local_brain(s, a, r, s_, done, ended)
+        def advantage_push_local_brain(self, s, a, r, *rest):
+            super().advantage_push_local_brain(s, a, r, *rest)
             told[-1].append(r)
     told = []
     settings(monkeypatch, **MOUNTAIN_CAR | {"LEARNED_MEAN": 0})
@@ -140,30 +135,26 @@ def test_continuous_actions(monkeypatch):
         action_type, action_shape = tf.float32, (1,)
 
         def _build_loss(self, mean, v, a, target):
-            assert (a.dtype, a.shape.as_list()) == (tf.float32, [None, 1])
             advantage = target - v
             actor = tf.reduce_sum(tf.square(a - mean), axis=1) * tf.stop_gradient(advantage)
             return actor, tf.square(advantage), 0 * v
 
+        def train_push(self, s, a, *rest):
+            super().train_push(s, a, *rest)
+            actions.append(a)
+
     class Agent(a3c.Agent):
         def act(self, s, greedy=False):
-            [mean] = self.brain.predict_p(s[np.newaxis])
-            return mean if greedy else mean + np.float32(self.rng.gauss(0, 1))
-
-    class Noted(gym.ActionWrapper):
-        def action(self, a):
-            actions.append(a)
-            return a
+            return self.brain.predict_p(s[np.newaxis])[0] + np.float32(self.rng.gauss(0, 1))
 
     class Environment(a3c.Environment):
         def make(self, render_mode=None):
-            return Noted(gym.make("Pendulum-v1", disable_env_checker=True))
+            return gym.make("Pendulum-v1", disable_env_checker=True)
     actions = []
     settings(monkeypatch, NUM_STATES=3, TIME_LIMIT_IS_END=False)
     status, _, before, after = play(server=Server, brain=Brain, agent=Agent,
                                     environment=Environment)
-    assert {(a.shape, a.dtype) for a in actions} == {((1,), np.dtype(np.float32))}
-    assert status == 1 and len(actions) == 300 and np.unique(actions).size > 290
+    assert status == 1 and np.unique(actions).size > 250
     assert not same(before, after) and np.isfinite(after).all()
 
 
@@ -176,9 +167,7 @@ def test_a_brain_that_predicts_and_updates_elsewhere():
     class Brain:
         def __init__(self, name, server):
             self.server, self.samples = server, []
-
-        def predict_p(self, s):
-            return self.server.brain.predict_p(s)
+            self.predict_p = server.brain.predict_p
 
         def train_push(self, *sample):
             self.samples.append(sample)
@@ -199,25 +188,20 @@ def test_a_brain_that_predicts_and_updates_elsewhere():
 
 
 def test_further_threads_start_with_the_workers_and_are_waited_for():
-    class Helper:
+    class Server(a3c.ParameterServer):
         name = "helper"
 
-        def __init__(self, server):
-            self.progress, self.frames = server.progress, None
+        def __init__(self, *args):
+            super().__init__(*args)
+            self.helpers.append(self)
 
         def run(self):
             self.progress.coordinator.wait_for_stop()
-            self.thread, self.frames = threading.current_thread().name, self.progress.frames
-
-    class Server(a3c.ParameterServer):
-        def __init__(self, *args):
-            super().__init__(*args)
-            self.helpers.append(Helper(self))
-    [helper] = play(server=Server)[1].helpers
-    assert (helper.thread, helper.frames) == ("helper", 300)
+            self.seen = threading.current_thread().name, self.progress.frames
+    assert play(server=Server)[1].seen == ("helper", 300)
 
 
-def test_counting_and_verdicts_elsewhere_and_other_first_values(monkeypatch, capsys):
+def test_counting_and_verdicts_elsewhere_and_other_first_values(monkeypatch):
     class Progress(a3c.Progress):
         def next_frame(self, learning):
             super().next_frame(learning)
@@ -241,7 +225,6 @@ def test_counting_and_verdicts_elsewhere_and_other_first_values(monkeypatch, cap
     status, server, before, _ = play(server=Server)
     assert status == 0 and verdicts == [True] * 3 and sum(counted) == server.progress.frames
     assert all((w == 0.125).all() for w in before)
-    assert capsys.readouterr().out.count("claims: mean") == 3
 
 
 def test_the_seed_decides_the_first_weights():
@@ -250,10 +233,7 @@ def test_the_seed_decides_the_first_weights():
 
 
 def test_defaults_of_the_command_line_are_settings(monkeypatch, capsys):
-    settings(monkeypatch, N_WORKERS=3, TEST_TRIALS=4, MAX_FRAMES=60)
-    assert a3c.main(["--render", "none"]) == 1
-    out = capsys.readouterr().out
-    assert ", 3 learning threads\n" in out and out.endswith("Not learned after 60 frames\n")
-    settings(monkeypatch, LEARNED_MEAN=0, CLAIM_TRIALS=1, MAX_FRAMES=1000)
+    settings(monkeypatch, N_WORKERS=3, TEST_TRIALS=4, LEARNED_MEAN=0, CLAIM_TRIALS=1)
     assert a3c.main(["--render", "none"]) == 0
-    assert capsys.readouterr().out.count("Test trial") == 4
+    out = capsys.readouterr().out
+    assert ", 3 learning threads\n" in out and out.count("Test trial") == 4
