@@ -1,5 +1,6 @@
 """What pytest needs: the marker `long`, a limit of time for each test, fixtures."""
-import unittest.mock
+import signal
+import threading
 
 import numpy as np
 import pytest
@@ -15,12 +16,20 @@ def pytest_configure(config):
         config.option.dist = "worksteal"
 
 
+def surroundings():
+    handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    variables = {x: y for x, y in os.environ.items() if not x.startswith(("PYGAME_", "PYTEST_"))}
+    return handlers, cores, variables
+
+
 @pytest.fixture(autouse=True)
 def nothing_left():
-    """A test leaves no process, and no variable of the environment."""
-    with unittest.mock.patch.dict(os.environ):
-        yield
+    """A test leaves no process, no thread, and the program around the script as it was."""
+    before, threads = surroundings(), set(threading.enumerate())
+    yield
     kill_started()
+    assert surroundings() == before and set(threading.enumerate()) <= threads
 
 
 @pytest.fixture

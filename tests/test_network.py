@@ -1,4 +1,4 @@
-"""GraphCall, ParameterServer, LocalBrain: forward pass, loss, gradient, RMSProp, against NumPy."""
+"""ParameterServer, LocalBrain: forward pass, loss, gradient, RMSProp, against NumPy."""
 import threading
 
 import numpy as np
@@ -92,21 +92,6 @@ def opened(rng):
             server.initialize()
             randomize(session, brain.weights, rng)
             yield brain
-
-
-def test_a_graph_call_feeds_fetches_and_runs_what_it_names():
-    with tf.Graph().as_default(), tf.Session() as session:
-        x = tf.placeholder(tf.float32, (None,))
-        y = tf.placeholder(tf.int32, ())
-        runs = tf.get_variable("runs", (), initializer=tf.zeros_initializer())
-        y_float = tf.cast(y, tf.float32)
-        call = a3c.GraphCall(session, [x, y], [x - y_float, x * y_float], [runs.assign_add(1.0)])
-        session.run(tf.global_variables_initializer())
-        for turn in (1, 2):
-            # NumPy's own types are cast: as they are, they would end the process.
-            results = call(np.array([3.0, 5.0]), np.float64(2))
-            assert [r.tolist() for r in results] == [[1, 3], [6, 10]]
-            assert session.run(runs) == turn
 
 
 def test_policy_and_value_equal_numpy(opened, rng):

@@ -86,21 +86,17 @@ class MountainCar(a3c.Environment):
 MOUNTAIN_CAR = {"NUM_STATES": 2, "NUM_ACTIONS": 3, "LEARNED_MEAN": -21}  # each step costs 1
 
 
-def test_another_environment_with_wrappers_is_filmed_too(monkeypatch, tmp_path):
+def test_another_environment_is_filmed_and_its_scores_are_negative(
+        monkeypatch, tmp_path, capsys):
     iio = pytest.importorskip("imageio.v3")
     settings(monkeypatch, **MOUNTAIN_CAR)
     args = "--render", "video", "--video-dir", str(tmp_path), "--test-trials", "1"
     assert play(*args, environment=MountainCar)[0] == 0
-    [film] = tmp_path.glob("*/*.mp4")
-    assert iio.imread(film).shape[1:] == (400, 600, 3)
-
-
-def test_scores_may_be_negative(monkeypatch, capsys):
-    settings(monkeypatch, **MOUNTAIN_CAR)
-    assert play(environment=MountainCar)[0] == 0
     out = capsys.readouterr().out
     assert "local_thread1 claims: mean -20.0 of its last 10 trials\n" in out
-    assert "\nLearned after 200 frames, 10 trials" in out and "Test trial 3: score -20\n" in out
+    assert "\nLearned after 200 frames, 10 trials" in out and "Test trial 1: score -20\n" in out
+    [film] = tmp_path.glob("*/*.mp4")
+    assert iio.imread(film).shape[1:] == (400, 600, 3)
 
 
 def test_an_agent_is_told_when_a_trial_begins_and_a_reward_of_my_own(monkeypatch):
@@ -232,8 +228,10 @@ def test_the_seed_decides_the_first_weights():
     assert same(first, again) and not any(map(np.array_equal, first[::2], other[::2]))
 
 
-def test_defaults_of_the_command_line_are_settings(monkeypatch, capsys):
-    settings(monkeypatch, N_WORKERS=3, TEST_TRIALS=4, LEARNED_MEAN=0, CLAIM_TRIALS=1)
-    assert a3c.main(["--render", "none"]) == 0
-    out = capsys.readouterr().out
-    assert ", 3 learning threads\n" in out and out.count("Test trial") == 4
+def test_defaults_of_the_command_line_are_settings(monkeypatch):
+    one, other = a3c.parse([]), a3c.parse([])
+    assert (one.workers, one.max_frames, one.test_trials, one.render) == (8, 1_000_000, 3, "auto")
+    assert one.seed != other.seed  # equal once in four billion times
+    settings(monkeypatch, N_WORKERS=3, TEST_TRIALS=4, MAX_FRAMES=60)
+    one = a3c.parse([])
+    assert (one.workers, one.max_frames, one.test_trials) == (3, 60, 4)

@@ -8,16 +8,13 @@ from helpers import a3c, put
 from test_environment import EndsAt
 
 
-def begin(workers):
-    threads = [threading.Thread(target=w.run, name=w.name, daemon=True) for w in workers]
+def finish(built):
+    """Let all threads work until they have ended, and raise what failed, as main does."""
+    threads = [threading.Thread(target=worker.run, name=worker.name, daemon=True)
+               for worker in [*built.learners, built.tester]]
     for thread in threads:
         thread.start()
-    return threads
-
-
-def finish(built, threads=None):
-    """Wait until all have ended, and raise what failed, as main does."""
-    for thread in threads or begin([*built.learners, built.tester]):
+    for thread in threads:
         thread.join(timeout=60)
         assert not thread.is_alive()
     built.progress.coordinator.raise_requested_exception()
@@ -33,13 +30,6 @@ def plays(worker, *scores, before=None):
         worker.progress.next_frame(worker.learning)
         return rest.popleft() if len(rest) > 1 else rest[0]
     worker.environment.run = trial
-
-
-@pytest.mark.parametrize("frames, epsilon", [(0, 0.5), (1599, 0.5 / 1600), (1600, 0), (10 ** 6, 0)])
-def test_epsilon_falls_linearly_over_the_frames_of_all_threads(frames, epsilon):
-    progress = a3c.Progress(1, 10 ** 6)
-    progress.resume(frames, learned=False)  # those of earlier runs count
-    assert progress.epsilon() == pytest.approx(epsilon)
 
 
 @pytest.mark.parametrize("frames, learned, stop, learner_ends", [
@@ -175,22 +165,14 @@ def test_claims_at_once_are_examined_one_by_one(build, learners, exam, number):
     assert exams() == number and built.progress.learned == (exam == 200)
 
 
-@pytest.mark.parametrize("waiting", ["claimant", "for a claim", "for the end of learners"])
+@pytest.mark.parametrize("wait", [
+    lambda progress: progress.claim("local_thread1"), lambda progress: progress.wait_for_claim(),
+    lambda progress: progress.wait_until(lambda: not progress.learners)])
 @pytest.mark.timeout(60)  # wrong, it waits for ever
-def test_a_stop_wakes_whoever_waits(build, waiting):
-    built, arrived = build(1), threading.Event()
-    wait_until = built.progress.wait_until
-
-    def wait(condition):
-        arrived.set()
-        wait_until(condition)
-    built.progress.wait_until = wait
-    plays(built.learners[0], 200)
-    plays(built.tester, 200)
-    if waiting == "for the end of learners":
-        built.progress.claims.append("local_thread1")
-    threads = begin(built.learners if waiting == "claimant" else [built.tester])
-    assert arrived.wait(timeout=60)
-    built.progress.coordinator.request_stop()
-    finish(built, threads)
-    assert ("learned",) not in built.log.events
+def test_a_stop_wakes_whoever_waits(wait):
+    progress = a3c.Progress(1, 10)
+    stop = threading.Timer(0.1, progress.coordinator.request_stop)
+    stop.start()
+    with pytest.raises(a3c.Stopped):
+        wait(progress)
+    stop.join()
