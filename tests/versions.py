@@ -59,7 +59,8 @@ def main():
     found = [shutil.which(f"python3.{minor}") for minor in range(10, 14)]
     pythons = filter(None, found) if args.pythons else [sys.executable]
     results = {(which, python): run(which, python) for python in pythons for which in sets}
-    print(*(f"{result}: {which}, {python}" for (which, python), result in results.items()), sep="\n")
+    for (which, python), result in results.items():
+        print(result, which, python)
     return int("FAILED" in results.values())
 
 
