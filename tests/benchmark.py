@@ -18,12 +18,12 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LEARNERS = 1, 2, 4, 8, 16, 32
 FRAMES, ROUNDS = 6000, 15
-HALF_WAY = 100  # mean of fifty trials of all threads: to reach that takes neither claim nor exam
 
 
 def table(*rows):
@@ -56,22 +56,16 @@ def load(name, folder):
     return module
 
 
-class Quiet:
-    """A log that drops what it is told."""
-    def trial(self, *told):
-        pass
-    update = trial
-
-
 class Learners:
     """n learners and a test thread in a graph of their own, of this script or of c4d0fe8's."""
 
     def __init__(self, a3c, n):
         start = time.perf_counter()
         self.old = not hasattr(a3c, "Progress")
+        log = types.SimpleNamespace(trial=lambda *told: None, update=lambda told: None)
         with a3c.tf.Graph().as_default() as graph, a3c.tf.device("/cpu:0"):
             a3c.tf.set_random_seed(0)
-            self.server = a3c.ParameterServer(*([n] if self.old else [n, 1, Quiet()]))
+            self.server = a3c.ParameterServer(*([n] if self.old else [n, 1, log]))
             a3c.Worker_thread("test_thread", "test", self.server, 0)
             self.workers = [a3c.Worker_thread(f"local_thread{i + 1}", "learning", self.server, 0)
                             for i in range(n)]
@@ -107,21 +101,10 @@ def seconds_to_build(a3c, n):
     return learners.built
 
 
-def environment_steps_per_second(env, steps=10_000):
-    env.reset(seed=0)
-    start = time.perf_counter()
-    for i in range(steps):
-        if any(env.step(i % 2)[2:4]):
-            env.reset()
-    return steps / (time.perf_counter() - start)
-
-
 def speed(folders):
     """Of the scripts in these folders, in turn; folders: their names and paths."""
     scripts = {name: load(name, folder) for name, folder in folders.items()}
-    env = scripts["here"].gym.make("CartPole-v0", disable_env_checker=True)
-    frames = {"environment alone": functools.partial(environment_steps_per_second, env)}
-    seconds = {}
+    frames, seconds = {}, {}
     for n, (name, a3c) in itertools.product(LEARNERS, scripts.items()):
         frames[f"{n} learners, {name}"] = Learners(a3c, n).frames_per_second
         seconds[f"{n} learners, {name}"] = functools.partial(seconds_to_build, a3c, n)
@@ -140,13 +123,9 @@ def learn(seed, options):
         if match := re.match(r"Learned after (\d+) frames, (\d+) trials, ([\d.]+) s", line):
             result |= {"frames": int(match[1]), "trials": int(match[2]),
                        "learning": float(match[3]), "whole": time.perf_counter() - start}
-    if hasattr(os, "wait4"):
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        result["memory"] = usage.ru_maxrss / (2 ** 20 if sys.platform == "darwin" else 2 ** 10)
     result["learned"] = process.wait() == 0
     means = re.findall(r"^(\d+) frames, \d+ trials: mean ([\d.]+)", text, re.M)
-    half_way = [int(frames) for frames, mean in means if float(mean) >= HALF_WAY]
+    half_way = [int(frames) for frames, mean in means if float(mean) >= 100]
     result["half_way"] = min(half_way, default=result.get("frames"))
     scores = re.findall(r"^Test trial \d+: score ([\d.]+)", text, re.M)
     result["policy"] = statistics.mean(map(float, scores)) if scores else 0
@@ -165,11 +144,11 @@ def learning(seeds, options):
             ["policies that average 195 in 100 trials", f"{good} of {len(learned)}", "", ""]]
     for name, key, form in (
             ("mean score of the policy in 100 trials", "policy", ".1f"),
-            (f"frames until fifty trials average {HALF_WAY}", "half_way", ",.0f"),
+            ("frames until fifty trials average 100", "half_way", ",.0f"),
             ("frames", "frames", ",.0f"), ("trials", "trials", ",.0f"),
             ("seconds from the start to the learned policy", "whole", ".1f"),
-            ("of these: learning", "learning", ".1f"), ("peak memory, MB", "memory", ",.0f")):
-        values = sorted((x[key] for x in learned if key in x), reverse=key == "policy")
+            ("of these: learning", "learning", ".1f")):
+        values = sorted((result[key] for result in learned), reverse=key == "policy")
         if values:
             ninth = values[math.ceil(0.9 * len(values)) - 1]
             figures = statistics.median(values), ninth, values[-1]
@@ -186,7 +165,7 @@ def main():
     print(f"{time.strftime('%Y-%m-%d')}, {platform.platform()}, {os.cpu_count()} cores, Python "
           f"{platform.python_version()}: {' '.join(sys.argv)}\n", flush=True)
     if not args.against:
-        learning(args.seeds, options)  # first: what a large process starts counts its memory
+        learning(args.seeds, options)
     if not args.learning:
         speed({"there": args.against, "here": ROOT} if args.against else {"here": ROOT})
 

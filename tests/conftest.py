@@ -18,9 +18,8 @@ def pytest_configure(config):
 
 def surroundings():
     handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
     variables = {x: y for x, y in os.environ.items() if not x.startswith(("PYGAME_", "PYTEST_"))}
-    return handlers, cores, variables
+    return handlers, getattr(os, "sched_getaffinity", bool)(0), variables
 
 
 @pytest.fixture(autouse=True)

@@ -1,9 +1,9 @@
 """What several test files use: the script as a module and as a process, a graph without main."""
-import collections
 import os
 import re
 import subprocess
 import sys
+import unittest.mock
 from pathlib import Path
 
 import numpy as np
@@ -17,27 +17,12 @@ import a3c_cartpole as a3c  # noqa: E402
 tf = a3c.tf
 
 
-class RecordingLog:
-    """In place of the script's Log: log.claim(name, mean) adds ("claim", name, mean) to events."""
-
-    def __init__(self):
-        self.events = []
-
-    def show_trials(self, environment):
-        return []
-
-    def __getattr__(self, happened):
-        def note(*args):
-            now = [list(x) if isinstance(x, collections.deque) else x for x in args]
-            self.events.append((happened, *now))
-        return note
-
-
 class Built:
     """A server, learners and the test thread in a finalized graph, as `main` builds them."""
 
     def __init__(self, learners, max_frames=1_000_000, seed=0):
-        self.log = RecordingLog()
+        self.log = unittest.mock.Mock()  # notes what it is told
+        self.log.show_trials.return_value = []
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
             tf.set_random_seed(seed)
             self.server = a3c.ParameterServer(learners, max_frames, self.log)
@@ -49,6 +34,9 @@ class Built:
             graph.finalize()
         self.progress = self.server.progress
         self.brains = [learner.environment.agent.brain for learner in self.learners]
+
+    def happened(self):
+        return [name for name, *_ in self.log.method_calls if name != "show_trials"]
 
     def values(self, variables):
         return self.server.session.run(variables)

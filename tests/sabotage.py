@@ -47,14 +47,13 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("Agent.act", "p.index(max(p))", "p.index(min(p))")],
     "environment::a_trial_goes_in_this_order": [
         ("Environment.run", "self.agent.begin_trial()", "pass"),
-        ("Environment.run", "not self.learning", "self.learning")],
-    "environment::reward_is_zero_and_at_the_end_tells_success_from_failure": [
+        ("Environment.run", "not self.learning", "self.learning"),
+        ("Tmax", "10", "11"),
+        ("Environment.run", "done or step % Tmax == 0", "step % Tmax == 0")],
+    "environment::rewards_tell_success_and_what_follows_an_end": [
         ("Environment.reward", "199", "200"),
         ("Environment.run", "terminated or truncated", "truncated"),
         ("Environment.run", "s = s_", "pass")],
-    "environment::updates_fall_every_tmax_steps_and_at_the_end": [
-        ("Tmax", "10", "11"),
-        ("Environment.run", "done or step % Tmax == 0", "step % Tmax == 0")],
     "environment::states_of_float64_learn_and_few_samples_wait_for_the_next_trial": [
         ("GraphCall.__init__", "tensor.dtype.as_numpy_dtype", "float"),
         ("LocalBrain.update_parameter_server", "MIN_BATCH", "MIN_BATCH + 1")],
@@ -81,7 +80,7 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
     "worker_thread::the_weights_that_pass_are_what_stays": [
         ("Worker_thread._test", "brain.push_parameter_server()", "pass"),
         ("Progress.verdict", "not self.learners", "True")],
-    "worker_thread::what_is_learned_from_the_start_is_only_shown": [
+    "script::it_learns_films_saves_and_plays_back": [
         ("Worker_thread._test", "self.environment.run(env)", "self.environment.run()")],
     "worker_thread::claims_at_once_are_examined_one_by_one": [
         ("Progress.verdict", "self.claims.pop(0)", "self.claims.clear()"),
@@ -90,7 +89,7 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("main", "tf.set_random_seed(options.seed)", "pass")],
     "drills::an_exception_in_any_thread_ends_all_and_names_it": [
         ("Worker_thread.run", "RuntimeError(f'{self.name} failed: {error!r}')", "error")],
-    "drills::a_signal_while_it_learns_ends_it_and_saves": [
+    "drills::a_signal_at_any_moment_leaves_nothing_half_done": [
         ("main", "log.end(interrupted.is_set())", "pass")],
     "drills::learners_share_one_core_and_the_other_threads_are_free": [
         ("main", "graph.finalize()", "pass"),

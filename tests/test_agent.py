@@ -2,6 +2,7 @@
 import collections
 import random
 import types
+import unittest.mock
 
 import numpy as np
 import pytest
@@ -12,41 +13,30 @@ from hypothesis import strategies as st
 STATE = np.zeros(4)
 
 
-class Brain:
-    """Its policy is `p` in every state; keeps the samples."""
-
-    def __init__(self, name, parameter_server):
-        self.p = [0.5, 0.5]
-        self.samples = []
-
-    def predict_p(self, s):
-        assert s.shape == (1, 4)
-        return np.array([self.p], np.float32)
-
-    def train_push(self, *sample):
-        self.samples.append(sample)
-
-
 class Agent(a3c.Agent):
-    brain_class = Brain
+    brain_class = unittest.mock.Mock()
 
 
-def new_agent():
+def new_agent(p=(0.5, 0.5)):
+    """An agent whose policy is p in every state, and whose brain notes the samples."""
     server = types.SimpleNamespace(progress=a3c.Progress(1, 10 ** 6))
-    return Agent("local_thread1", server, random.Random(0))
+    agent = Agent("local_thread1", server, random.Random(0))
+    agent.brain = unittest.mock.Mock()
+    agent.brain.predict_p.return_value = np.array([p], np.float32)
+    return agent
 
 
 def play_and_check(agent, rewards, ended, gamma, n):
     """A trial with these rewards, in whose state t all numbers are t, and action t is t % 2."""
     agent.begin_trial()
-    agent.brain.samples.clear()
     steps = len(rewards)
     for t, r in enumerate(rewards):
         done = t == steps - 1
         agent.advantage_push_local_brain(np.full(4, t), t % 2, r, np.full(4, t + 1), done,
                                          done and ended)
-    assert len(agent.brain.samples) == steps
-    for t, (s, a, R, s_, gamma_n) in enumerate(agent.brain.samples):
+    samples = [call.args for call in agent.brain.train_push.call_args_list]
+    assert len(samples) == steps
+    for t, (s, a, R, s_, gamma_n) in enumerate(samples):
         end = min(t + n, steps)  # a sum of fewer at the end of the trial
         assert s.tolist() == [t] * 4 and a == t % 2 and s_.tolist() == [end] * 4
         wanted = np.sum(gamma ** np.arange(end - t) * rewards[t:end])
@@ -76,9 +66,8 @@ def test_returns_stay_exact_over_a_thousand_steps(monkeypatch, rng):
     (0, 0.5, [0.001, 0.999]), (800, 0.25, [0.2, 0.5, 0.3]), (1600, 0, [0.9, 0.1])])
 def test_actions_follow_epsilon_and_the_policy(monkeypatch, frames, epsilon, p):
     monkeypatch.setattr(a3c, "NUM_ACTIONS", len(p))
-    agent = new_agent()
-    agent.progress.frames, agent.brain.p = frames, p
-    draws = 20_000
+    agent, draws = new_agent(p), 20_000
+    agent.progress.frames = frames
     drawn = collections.Counter(agent.act(STATE) for _ in range(draws))
     for action, chance in enumerate(p):
         chance = epsilon / len(p) + (1 - epsilon) * chance
@@ -89,6 +78,5 @@ def test_actions_follow_epsilon_and_the_policy(monkeypatch, frames, epsilon, p):
 
 @pytest.mark.parametrize("p, action", [([0.49, 0.51], 1), ([0.5, 0.5], 0)])
 def test_greedy_takes_the_likelier_action_and_the_first_on_a_tie(p, action):
-    agent = new_agent()  # at frame 0 a random action would have a chance of 0.5
-    agent.brain.p = p
+    agent = new_agent(p)  # at frame 0 a random action would have a chance of 0.5
     assert {agent.act(STATE, greedy=True) for _ in range(100)} == {action}

@@ -1,4 +1,6 @@
 """Environment: what happens in a trial, in which order; rewards, ends, the score."""
+import unittest.mock
+
 import numpy as np
 import pytest
 from helpers import a3c
@@ -22,81 +24,52 @@ class EndsAt(a3c.gym.Env):
         return np.full(4, self.now, float), 1.0, self.now == self.falls, self.now == 200, {}
 
 
-def note(events, owner, *names):
-    """Let methods of this object tell `events` when they are called, and with what."""
-    for name in names:
-        method = getattr(owner, name)
-
-        def noted(*args, name=name, method=method, **kwargs):
-            events.append((name, *args, *kwargs.items()))
-            return method(*args, **kwargs)
-        setattr(owner, name, noted)
-
-
 def play(worker, env):
-    """One trial. Returns all that happened in it, in order, and the score."""
-    events, agent = [], worker.environment.agent
-    note(events, env, "step")
-    note(events, worker.progress, "next_frame")
-    note(events, agent, "begin_trial", "act", "advantage_push_local_brain")
-    note(events, agent.brain, "pull_parameter_server", "update_parameter_server", "train_push",
-         "push_parameter_server")
+    """One trial. Returns all calls that were made in it, in order, and the score."""
+    seen, agent = unittest.mock.Mock(), worker.environment.agent
+    for owner, *names in [
+            (env, "step"), (worker.progress, "next_frame"),
+            (agent, "begin_trial", "act", "advantage_push_local_brain"),
+            (agent.brain, "pull_parameter_server", "update_parameter_server", "train_push",
+             "push_parameter_server")]:
+        for name in names:
+            seen.attach_mock(unittest.mock.Mock(wraps=getattr(owner, name)), name)
+            setattr(owner, name, getattr(seen, name))
     score = worker.environment.run(env)
-    return events, score
-
-
-def samples(events):
-    """The columns of all samples that were queued."""
-    return map(np.array, zip(*(event[1:] for event in events if event[0] == "train_push")))
+    return seen, score
 
 
 @pytest.mark.parametrize("learning", [True, False])
 def test_a_trial_goes_in_this_order(build, learning):
     built = build(1)
-    events, _ = play(built.learners[0] if learning else built.tester, EndsAt(12))
+    seen, _ = play(built.learners[0] if learning else built.tester, EndsAt(12))
     step = ["act", "next_frame", "step", *["advantage_push_local_brain"] * learning]
     pull = ["pull_parameter_server"] * learning
     update = ["update_parameter_server"] * learning + pull
-    assert [event[0] for event in events if event[0] != "train_push"] == [
+    assert [name for name, *_ in seen.method_calls if name != "train_push"] == [
         *pull, "begin_trial", *step * 10, *update, *step * 2, *update]
-    assert {event[1] for event in events if event[0] == "next_frame"} == {learning}
-    assert {event[2] for event in events if event[0] == "act"} == {("greedy", not learning)}
+    assert {call.args for call in seen.next_frame.call_args_list} == {(learning,)}
+    assert {call.kwargs["greedy"] for call in seen.act.call_args_list} == {not learning}
     assert built.progress.frames == 12 * learning
 
 
-@pytest.mark.parametrize("falls, steps, reward", [(12, 12, -1), (198, 198, -1), (199, 199, 1),
-                                                  (None, 200, 1)])
-def test_reward_is_zero_and_at_the_end_tells_success_from_failure(build, falls, steps, reward):
-    env = EndsAt(falls)
-    events, score = play(build(1).learners[0], env)
-    s, a, R, _, weights = samples(events)
+@pytest.mark.parametrize("falls, limit_is_end, reward", [
+    (12, True, -1), (198, True, -1), (199, True, 1), (None, True, 1), (None, False, 1),
+    (200, False, 1)])
+def test_rewards_tell_success_and_what_follows_an_end(
+        build, monkeypatch, falls, limit_is_end, reward):
+    monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", limit_is_end)
+    env, steps = EndsAt(falls), falls or 200
+    seen, score = play(build(1).learners[0], env)
+    samples = zip(*(call.args for call in seen.train_push.call_args_list))
+    s, a, R, s_, weights = map(np.array, samples)
     assert score == steps and s[:, 0].tolist() == list(range(steps))  # every step once
     assert a.tolist() == env.actions and 0 < sum(env.actions) < steps
-    wanted = [0.0] * (steps - 5) + [reward * 0.99 ** k for k in (4, 3, 2, 1, 0)]
-    np.testing.assert_allclose(R, wanted)
-    np.testing.assert_allclose(weights, [0.99 ** 5] * (steps - 5) + [0] * 5)
-
-
-@pytest.mark.parametrize("falls, ended", [(None, False), (200, True)])
-def test_after_a_time_limit_the_next_value_counts_if_it_is_no_end(
-        build, monkeypatch, falls, ended):
-    monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", False)
-    *_, s_, weights = samples(play(build(1).learners[0], EndsAt(falls))[0])
-    assert s_[-5:, 0].tolist() == [200] * 5
-    wanted = [0] * 5 if ended else [0.99 ** n for n in (5, 4, 3, 2, 1)]
-    np.testing.assert_allclose(weights[-5:], wanted)
-
-
-# After 10 steps the first 6 returns are complete, after 20 another 10, at the end the other 7.
-@pytest.mark.parametrize("length, updates", [(11, [6, 5]), (23, [6, 10, 7])])
-def test_updates_fall_every_tmax_steps_and_at_the_end(build, length, updates):
-    batches = [[]]
-    for name, *_ in play(build(1).learners[0], EndsAt(length))[0]:
-        if name == "train_push":
-            batches[-1].append(name)
-        elif name == "update_parameter_server":
-            batches.append([])
-    assert list(map(len, batches)) == [*updates, 0]
+    np.testing.assert_allclose(R[:-5], 0)
+    np.testing.assert_allclose(R[-5:], [reward * 0.99 ** k for k in (4, 3, 2, 1, 0)])
+    np.testing.assert_allclose(weights[:-5], 0.99 ** 5)
+    last = [0] * 5 if falls or limit_is_end else [0.99 ** n for n in (5, 4, 3, 2, 1)]
+    np.testing.assert_allclose(weights[-5:], last)
 
 
 def test_states_of_float64_learn_and_few_samples_wait_for_the_next_trial(build):

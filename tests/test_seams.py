@@ -142,42 +142,23 @@ def test_continuous_actions(monkeypatch):
     class Agent(a3c.Agent):
         def act(self, s, greedy=False):
             return self.brain.predict_p(s[np.newaxis])[0] + np.float32(self.rng.gauss(0, 1))
-
-    class Environment(a3c.Environment):
-        def make(self, render_mode=None):
-            return gym.make("Pendulum-v1", disable_env_checker=True)
     actions = []
-    settings(monkeypatch, NUM_STATES=3, TIME_LIMIT_IS_END=False)
-    status, _, before, after = play(server=Server, brain=Brain, agent=Agent,
-                                    environment=Environment)
-    assert status == 1 and np.unique(actions).size > 250
+    settings(monkeypatch, ENV="Pendulum-v1", NUM_STATES=3, TIME_LIMIT_IS_END=False)
+    _, _, before, after = play(server=Server, brain=Brain, agent=Agent)
+    assert np.unique(actions).size > 250
     assert not same(before, after) and np.isfinite(after).all()
 
 
-def test_a_brain_that_predicts_and_updates_elsewhere():
+def test_a_brain_that_threads_share():
     class Server(a3c.ParameterServer):
         def __init__(self, *args):
             super().__init__(*args)
-            self.lock, self.brain = threading.Lock(), a3c.LocalBrain("shared", self)
+            self.brain = a3c.LocalBrain("shared", self)
 
     class Brain:
-        def __init__(self, name, server):
-            self.server, self.samples = server, []
-            self.predict_p = server.brain.predict_p
-
-        def train_push(self, *sample):
-            self.samples.append(sample)
-
-        def update_parameter_server(self):
-            with self.server.lock:
-                self.server.brain.train_queue += self.samples
-                self.server.brain.update_parameter_server()
-                self.server.brain.pull_parameter_server()
-            self.samples.clear()
-
-        def pull_parameter_server(self):
-            pass
-    _, server, before, after = play("--workers", "3", server=Server, brain=Brain)
+        def __new__(cls, name, server):
+            return server.brain
+    _, server, before, after = play(server=Server, brain=Brain)
     owners = {operation.name.split("/")[0] for operation in server.session.graph.get_operations()}
     assert "shared" in owners and not any("thread" in owner for owner in owners)
     assert not any(map(np.array_equal, before, after))

@@ -5,7 +5,6 @@ import threading
 
 import pytest
 from helpers import a3c, put
-from test_environment import EndsAt
 
 
 def finish(built):
@@ -76,15 +75,14 @@ def test_threads_that_meet_while_counting_lose_nothing(monkeypatch):
 
 
 def test_claims_are_expected_until_the_last_learner_has_ended():
-    progress, goes_on = a3c.Progress(1, 10), []
-    progress.frames = 10  # the learner may still claim: its last trial ends with the last frame
-
-    def wait_until(condition):
-        for progress.learners, progress.claims in ((1, []), (1, ["local_thread1"]), (0, [])):
-            goes_on.append(bool(condition()))
-    progress.wait_until = wait_until
+    progress = a3c.Progress(1, 0)  # the learner may still claim: its frames were the last ones
+    claim = threading.Timer(0.1, progress.claims.append, ["local_thread1"])
+    claim.start()
+    assert progress.wait_for_claim()
+    claim.join()
+    progress.claims.clear()
+    progress.learner_ends()
     assert not progress.wait_for_claim()
-    assert goes_on == [False, True, True]
 
 
 @pytest.mark.parametrize("scores, mean, exam", [
@@ -95,10 +93,10 @@ def test_a_claim_takes_ten_trials_above_199_and_so_does_the_exam(build, scores, 
     plays(built.tester, exam, before=lambda: exams.append(exam))
     finish(built)
     learned = mean is not None and exam > 199
-    happened = [("trial", "local_thread1", scores[:i]) for i in range(1, 11)]
+    claim = ["claim", "exam"] * (mean is not None)
+    assert built.happened() == [*["trial"] * 10, *claim, "learned" if learned else "gave_up"]
     if mean:
-        happened += [("claim", "local_thread1", pytest.approx(mean)), ("exam", "test_thread", exam)]
-    assert built.log.events == [*happened, ("learned",) if learned else ("gave_up",)]
+        built.log.claim.assert_called_with("local_thread1", pytest.approx(mean))
     assert len(exams) == 10 * (mean is not None) and built.progress.learned == learned
 
 
@@ -107,9 +105,8 @@ def test_who_fails_an_exam_goes_on_and_needs_ten_new_trials(build):
     plays(built.learners[0], *[200] * 20, 190)  # at last too bad for a third claim
     plays(built.tester, 199)  # not above the bar
     finish(built)
-    happened = [what for what, *_ in built.log.events]
-    assert happened == [*["trial"] * 10, "claim", "exam"] * 2 + ["trial"] * 15 + ["gave_up"]
-    assert not built.progress.learned and built.progress.claims == []
+    exams = [*["trial"] * 10, "claim", "exam"] * 2
+    assert built.happened() == [*exams, *["trial"] * 15, "gave_up"]
 
 
 def test_the_weights_that_pass_are_what_stays(build):
@@ -139,30 +136,18 @@ def test_the_weights_that_pass_are_what_stays(build):
     assert {x for w in [*examined, *saved, *built.values(weights)] for x in w.ravel()} == {9}
 
 
-def test_what_is_learned_from_the_start_is_only_shown(build):
-    built = build(1)
-    built.log.show_trials = lambda environment: map(EndsAt, (17, 42))
-    built.progress.resume(1000, learned=True)
-    finish(built)
-    assert built.log.events == [("test_trial", 1, 17), ("test_trial", 2, 42)]
-    assert built.progress.frames == 1000
-
-
 @pytest.mark.parametrize("learners, exam, number", [(2, 200, 1), (3, 100, 3)])
 def test_claims_at_once_are_examined_one_by_one(build, learners, exam, number):
     built = build(learners, max_frames=10 * learners)  # just enough for one claim of each
 
-    def exams():
-        return [what for what, *_ in built.log.events].count("exam")
-
     def all_claimed():
-        if exams() == 0:
+        if not built.log.exam.called:
             built.progress.wait_until(lambda: len(built.progress.claims) == learners)
     for worker in built.learners:
         plays(worker, 200)
     plays(built.tester, exam, before=all_claimed)
     finish(built)
-    assert exams() == number and built.progress.learned == (exam == 200)
+    assert built.log.exam.call_count == number and built.progress.learned == (exam == 200)
 
 
 @pytest.mark.parametrize("wait", [
