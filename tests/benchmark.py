@@ -6,12 +6,10 @@ the other. An OPTION that it does not know goes to the script: --workers 1, --ma
 --against DIR: only compare speeds with the script of another checkout (c4d0fe8's will do).
 """
 import argparse
-import functools
 import importlib.util
 import itertools
 import math
 import os
-import platform
 import re
 import statistics
 import subprocess
@@ -26,12 +24,6 @@ LEARNERS = 1, 2, 4, 8, 16, 32
 FRAMES, ROUNDS = 6000, 15
 
 
-def table(*rows):
-    for row in rows[0], ["---"] * len(rows[0]), *rows[1:]:
-        print("| " + " | ".join(map(str, row)) + " |")
-    print(flush=True)
-
-
 def in_turn(what, cases, form):
     """Measure each case once a round, and show the figures, and their ratios to the first case."""
     figures = {case: [] for case in cases}
@@ -39,12 +31,10 @@ def in_turn(what, cases, form):
         for case, measure in cases.items():
             figures[case].append(measure())
     first = statistics.median(figures[next(iter(cases))])
-    rows = []
+    print(f"{what}: median (lowest to highest), ratio to the first")
     for case, own in figures.items():
         median, low, high = statistics.median(own), min(own), max(own)
-        spread = f"{median:{form}} ({low:{form}} to {high:{form}})"
-        rows.append([case, spread, f"{median / first:.3f}"])
-    table([what, "", "ratio to the first"], *rows)
+        print(f"{case}: {median:{form}} ({low:{form}} to {high:{form}}), {median / first:.3f}")
 
 
 def load(name, folder):
@@ -58,6 +48,7 @@ def load(name, folder):
 
 class Learners:
     """n learners and a test thread in a graph of their own, of this script or of c4d0fe8's."""
+    weights = None  # of the first ones: all measurements start with them
 
     def __init__(self, a3c, n):
         start = time.perf_counter()
@@ -72,11 +63,11 @@ class Learners:
             self.server.session.run(a3c.tf.global_variables_initializer())
             graph.finalize()
         self.built = time.perf_counter() - start  # seconds
-        self.start_weights = self.server.session.run(self.server.weights)
+        Learners.weights = Learners.weights or self.server.session.run(self.server.weights)
 
     def frames_per_second(self):
         """From the same weights each time: as a policy gets better, updates get fewer."""
-        for variable, value in zip(self.server.weights, self.start_weights):
+        for variable, value in zip(self.server.weights, self.weights):
             variable.load(value, self.server.session)
         counts = self.server if self.old else self.server.progress
         counts.frames, counts.max_frames, counts.learners = 0, FRAMES, len(self.workers)
@@ -95,25 +86,19 @@ class Learners:
         return FRAMES / (time.perf_counter() - start)
 
 
-def seconds_to_build(a3c, n):
-    learners = Learners(a3c, n)
-    learners.server.session.close()
-    return learners.built
-
-
 def speed(folders):
     """Of the scripts in these folders, in turn; folders: their names and paths."""
     scripts = {name: load(name, folder) for name, folder in folders.items()}
     frames, seconds = {}, {}
     for n, (name, a3c) in itertools.product(LEARNERS, scripts.items()):
         frames[f"{n} learners, {name}"] = Learners(a3c, n).frames_per_second
-        seconds[f"{n} learners, {name}"] = functools.partial(seconds_to_build, a3c, n)
+        seconds[f"{n} learners, {name}"] = lambda a3c=a3c, n=n: Learners(a3c, n).built
     in_turn("frames/s", frames, ",.0f")
     in_turn("seconds to build the graph", seconds, ".2f")
 
 
 def learn(seed, options):
-    """What one run of the script says, with the seconds to the learned policy, and its memory."""
+    """What one run of the script says, with the seconds to the learned policy."""
     command = [sys.executable, str(ROOT / "a3c_cartpole.py"), "--render", "none",
                "--seed", str(seed), "--test-trials", "100", *options]
     result, text, start = {"seed": seed}, "", time.perf_counter()
@@ -139,9 +124,9 @@ def learning(seeds, options):
     learned = [result for result in results if result["learned"]]
     failed = [result["failed"] for result in results]
     good = sum(result["policy"] >= 195 for result in learned)
-    rows = [["seeds that learned", f"{len(learned)} of {seeds}", "", ""],
-            ["exams failed", f"{sum(failed)}, in {sum(map(bool, failed))} runs", "", ""],
-            ["policies that average 195 in 100 trials", f"{good} of {len(learned)}", "", ""]]
+    print(f"seeds that learned: {len(learned)} of {seeds}")
+    print(f"exams failed: {sum(failed)}, in {sum(map(bool, failed))} runs")
+    print(f"policies that average 195 in 100 trials: {good} of {len(learned)}")
     for name, key, form in (
             ("mean score of the policy in 100 trials", "policy", ".1f"),
             ("frames until fifty trials average 100", "half_way", ",.0f"),
@@ -151,9 +136,8 @@ def learning(seeds, options):
         values = sorted((result[key] for result in learned), reverse=key == "policy")
         if values:
             ninth = values[math.ceil(0.9 * len(values)) - 1]
-            figures = statistics.median(values), ninth, values[-1]
-            rows.append([name, *(f"{figure:{form}}" for figure in figures)])
-    table(["learning", "median", "90th percentile", "worst"], *rows)
+            print(f"{name}: median {statistics.median(values):{form}}, "
+                  f"90th percentile {ninth:{form}}, worst {values[-1]:{form}}")
 
 
 def main():
@@ -162,8 +146,6 @@ def main():
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs (%(default)s)")
     parser.add_argument("--against", metavar="DIR", help="compare with the script in DIR")
     args, options = parser.parse_known_args()
-    print(f"{time.strftime('%Y-%m-%d')}, {platform.platform()}, {os.cpu_count()} cores, Python "
-          f"{platform.python_version()}: {' '.join(sys.argv)}\n", flush=True)
     if not args.against:
         learning(args.seeds, options)
     if not args.learning:

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from helpers import Built, kill_started, os
+from helpers import kill_started, os
 
 
 def pytest_configure(config):
@@ -29,19 +29,6 @@ def nothing_left():
     yield
     kill_started()
     assert surroundings() == before and set(threading.enumerate()) <= threads
-
-
-@pytest.fixture
-def build():
-    """build(learners, ...) makes a Built; the sessions are closed after the test."""
-    made = []
-
-    def make(*args, **kwargs):
-        made.append(Built(*args, **kwargs))
-        return made[-1]
-    yield make
-    for built in made:
-        built.server.session.close()
 
 
 @pytest.fixture

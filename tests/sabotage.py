@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FAULTS = {  # a test: (function or setting; expression or statement in it; what to put there; hangs)
+FAULTS = {  # a test: (function or setting; expression or statement in it; what to put there)
     "network::updates_equal_numpy_and_learners_share_the_averages": [
         ("LEARNING_RATE", "5e-3", "7e-3"),
         ("ParameterServer._build_update", "self.optimizer", "self._build_optimizer()"),
@@ -27,8 +27,7 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("LOSS_ENTROPY", "0.01", "0.02"),
         ("LocalBrain._build_loss", "p_taken + 1e-10", "p_taken")],
     "network::pull_and_push_copy_every_weight_and_nothing_else": [
-        ("LocalBrain._build_copy", "copy.assign(x, read_value=False)",
-         "x.assign(copy, read_value=False)")],
+        ("LocalBrain._build_copy", "zip(copies, sources)", "zip(sources, copies)")],
     "agent::n_step_returns_equal_sums_of_discounted_rewards": [
         ("Agent._push_oldest", "reversed(self.memory)", "self.memory"),
         ("Agent._push_oldest", "GAMMA ** n", "GAMMA ** N_STEP_RETURN"),
@@ -92,8 +91,7 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
     "drills::a_signal_at_any_moment_leaves_nothing_half_done": [
         ("main", "log.end(interrupted.is_set())", "pass")],
     "drills::learners_share_one_core_and_the_other_threads_are_free": [
-        ("main", "graph.finalize()", "pass"),
-        ("main", "len(workers) <= options.workers", "len(workers) <= N_WORKERS", "hangs")],
+        ("main", "graph.finalize()", "pass")],
     "drills::ctrl_c_while_32_learners_are_built_ends_it_there": [
         ("main", "len(workers) <= options.workers and not interrupted.is_set()",
          "len(workers) < 33")],
@@ -157,7 +155,7 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(2) as two:
         results = two.map(lambda fault, text: run(text, fault[:1], 120), faults, scripts)
         for fault, (result, out) in zip(faults, results):
-            survivors += result not in ("caught", *fault[4:])
+            survivors += result != "caught"
             print(result, *fault, out[-500:] * (result == "FAILS"), sep=" | ", flush=True)
     print(f"{len(faults)} faults, {survivors} survivors")
     return int(survivors > 0)

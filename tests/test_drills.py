@@ -1,4 +1,4 @@
-"""Fault drills: Ctrl-C at any moment, kills, exceptions, a lost reader, a host process, cores.
+"""Fault drills: signals at any moment, kills, exceptions, a lost reader, cores.
 
 Random moments come from a seed, and every failure names its moment. `-m long` repeats them more."""
 import collections
@@ -87,7 +87,7 @@ def test_ctrl_c_while_32_learners_are_built_ends_it_there(capfd):
 def test_a_second_ctrl_c_ends_it_at_once(monkeypatch, capfd):
     monkeypatch.setattr(Interrupting, "times", 2)
     with pytest.raises(KeyboardInterrupt):
-        a3c.main([*NO_FILMS], worker_class=Interrupting)
+        a3c.main(NO_FILMS, worker_class=Interrupting)
     assert capfd.readouterr() == ("", "")
 
 
@@ -164,7 +164,7 @@ def test_a_reader_that_leaves_ends_it_quietly(tmp_path):  # as in `| head -1`
     process = start(*NO_FILMS, "--workers", 2, "--checkpoint", "saved", cwd=tmp_path)
     process.stdout.readline()
     process.stdout.close()
-    assert process.wait(timeout=60) == 1
+    assert process.wait(timeout=240) == 1
     assert process.stderr.read() == "" and play(tmp_path / "saved")[0] > 0
 
 
@@ -220,7 +220,6 @@ def test_learners_share_one_core_and_the_other_threads_are_free(monkeypatch):
     [core] = set.union(*Watched.cores.values())
     assert len(core) == 1 and core <= before and os.sched_getaffinity(0) == before
     assert KeptServer.latest.session.graph.finalized
-
 
 
 if __name__ == "__main__":

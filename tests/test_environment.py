@@ -3,7 +3,7 @@ import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import a3c
+from helpers import Built, a3c
 
 
 class EndsAt(a3c.gym.Env):
@@ -40,8 +40,8 @@ def play(worker, env):
 
 
 @pytest.mark.parametrize("learning", [True, False])
-def test_a_trial_goes_in_this_order(build, learning):
-    built = build(1)
+def test_a_trial_goes_in_this_order(learning):
+    built = Built(1)
     seen, _ = play(built.learners[0] if learning else built.tester, EndsAt(12))
     step = ["act", "next_frame", "step", *["advantage_push_local_brain"] * learning]
     pull = ["pull_parameter_server"] * learning
@@ -57,10 +57,10 @@ def test_a_trial_goes_in_this_order(build, learning):
     (12, True, -1), (198, True, -1), (199, True, 1), (None, True, 1), (None, False, 1),
     (200, False, 1)])
 def test_rewards_tell_success_and_what_follows_an_end(
-        build, monkeypatch, falls, limit_is_end, reward):
+        monkeypatch, falls, limit_is_end, reward):
     monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", limit_is_end)
     env, steps = EndsAt(falls), falls or 200
-    seen, score = play(build(1).learners[0], env)
+    seen, score = play(Built(1).learners[0], env)
     samples = zip(*(call.args for call in seen.train_push.call_args_list))
     s, a, R, s_, weights = map(np.array, samples)
     assert score == steps and s[:, 0].tolist() == list(range(steps))  # every step once
@@ -72,8 +72,8 @@ def test_rewards_tell_success_and_what_follows_an_end(
     np.testing.assert_allclose(weights[-5:], last)
 
 
-def test_states_of_float64_learn_and_few_samples_wait_for_the_next_trial(build):
-    built = build(1)
+def test_states_of_float64_learn_and_few_samples_wait_for_the_next_trial():
+    built = Built(1)
     before = built.values(built.server.weights)
     for length, queued in ((4, 4), (1, 0), (60, 0)):
         built.learners[0].environment.run(EndsAt(length))
@@ -83,9 +83,9 @@ def test_states_of_float64_learn_and_few_samples_wait_for_the_next_trial(build):
     assert all(np.isfinite(w).all() for w in after)
 
 
-def test_each_trial_starts_elsewhere_but_the_same_for_the_same_seed(build):
+def test_each_trial_starts_elsewhere_but_the_same_for_the_same_seed():
     def starts(seed):
-        built, env, seeds = build(2, seed=seed), EndsAt(1), []
+        built, env, seeds = Built(2, seed=seed), EndsAt(1), []
         for worker in [*built.learners, built.tester] * 3:
             worker.environment.run(env)
             seeds.append(env.seed)

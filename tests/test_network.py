@@ -3,7 +3,7 @@ import threading
 
 import numpy as np
 import pytest
-from helpers import a3c, put, same, tf
+from helpers import Built, a3c, put, same, tf
 
 
 def forward(weights, s):
@@ -71,9 +71,9 @@ def averages(server):
 
 
 @pytest.fixture
-def built(build, rng):
+def built(rng):
     """Two learners, whose weights and the server's are random."""
-    built = build(2)
+    built = Built(2)
     for owner in (built.server, *built.brains):
         randomize(built.server.session, owner.weights, rng)
     return built
@@ -138,8 +138,8 @@ def test_updates_equal_numpy_and_learners_share_the_averages(built, rng):
     assert all(map(same, local, built.values(locals_)))  # only the server's weights move
 
 
-def test_of_updates_that_meet_none_is_lost(build, rng):
-    built, samples = build(4), batch(rng)
+def test_of_updates_that_meet_none_is_lost(rng):
+    built, samples = Built(4), batch(rng)
     for brain in built.brains:
         brain.pull_parameter_server()
     weights = built.values(built.server.weights)

@@ -78,7 +78,7 @@ def test_the_other_commands_are_those_that_ci_and_the_next_test_run():
 
 
 @pytest.mark.parametrize("command, says", [
-    ("tests/benchmark.py --learning --seeds 1 --workers 1", r"seeds that learned \| 1 of 1 \|"),
+    ("tests/benchmark.py --learning --seeds 1 --workers 1", r"seeds that learned: 1 of 1"),
     ("tests/sabotage.py EPS_STEPS", r"1 faults, 0 survivors"),
     ("tests/versions.py --help", r"newest, oldest, classic"),
     ("-m pytest tests -m long --collect-only -q", r"test_drills"),
@@ -95,7 +95,7 @@ def test_the_benchmark_measures_speeds(monkeypatch, capsys):
     benchmark.speed({"there": ROOT, "here": ROOT})
     out = capsys.readouterr().out
     for case in "1 learners, there", "1 learners, here":
-        assert re.search(rf"^\| {case} \| [\d,.]*[1-9]", out, re.M), out
+        assert re.search(rf"^{case}: [\d,.]*[1-9]", out, re.M), out
 
 
 def test_the_curves_are_drawn_a_panel_for_each_run(tmp_path, monkeypatch):
