@@ -12,8 +12,6 @@ def pytest_configure(config):
     config.option.markexpr = config.option.markexpr or "not long"
     config.option.timeout = config.option.timeout or 300
     config.option.timeout_method = "thread"  # ends the process, whatever hangs
-    if getattr(config.option, "numprocesses", None):  # with -n: no process idles while one has work
-        config.option.dist = "worksteal"
 
 
 def surroundings():

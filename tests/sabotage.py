@@ -66,7 +66,7 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
     "worker_thread::threads_that_meet_while_counting_lose_nothing": [
         ("Progress.next_frame", "self.lock", "contextlib.nullcontext()"),
         ("Progress.learner_ends", "self.lock", "contextlib.nullcontext()")],
-    "worker_thread::claims_are_expected_until_the_last_learner_has_ended": [
+    "worker_thread::claims_are_expected_as_long_as_a_learner_has_not_ended": [
         ("Progress.wait_for_claim", "not self.learners", "self.frames >= self.max_frames")],
     "worker_thread::a_claim_takes_ten_trials_above_199_and_so_does_the_exam": [
         ("Worker_thread._learn", "mean > LEARNED_MEAN", "mean >= LEARNED_MEAN"),

@@ -3,7 +3,6 @@
 Random moments come from a seed, and every failure names its moment. `-m long` repeats them more."""
 import collections
 import contextlib
-import functools
 import itertools
 import os
 import random
@@ -22,7 +21,6 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets thre
 NO_FILMS = "--render", "none"
 MOMENTS = 3, pytest.param(50, marks=pytest.mark.long)  # of a short drill, and of a long one
 STOPPED = r"Stopped after \d+ frames\n"
-drive = functools.partial(start, program=__file__)  # with a Worker_thread of this file
 
 
 def play(folder):
@@ -52,8 +50,6 @@ def signal_after(process, seconds, signum):
 def film_lengths(folder):
     return [len(iio.imread(path)) for path in sorted(folder.rglob("*.mp4"))]
 
-
-# Ctrl-C, SIGTERM and SIGKILL
 
 @posix
 def test_ctrl_c_during_the_imports_is_quiet(tmp_path):
@@ -148,7 +144,7 @@ def test_a_kill_while_saving_leaves_a_whole_checkpoint(tmp_path, moments):
     for number in range(moments):
         delay = random.Random(f"SIGKILL {number}").uniform(0, 0.5)
         args = *NO_FILMS, "--workers", "1", "--checkpoint", str(number)
-        process = drive("Saver", *args, cwd=tmp_path)
+        process = start("Saver", *args, cwd=tmp_path, program=__file__)
         begin(process, "3\n")
         signal_after(process, delay, signal.SIGKILL)
         status, out, err = finish(process)
@@ -167,8 +163,6 @@ def test_a_reader_that_leaves_ends_it_quietly(tmp_path):  # as in `| head -1`
     assert process.wait(timeout=240) == 1
     assert process.stderr.read() == "" and play(tmp_path / "saved")[0] > 0
 
-
-# Exceptions, cores
 
 class Watched(a3c.Environment):
     """Notes the cores of its thread. The thread `victim` fails in a trial, filmed or not."""
@@ -202,7 +196,8 @@ def test_an_exception_in_any_thread_ends_all_and_names_it(tmp_path, monkeypatch,
 
 
 def test_an_exception_is_shown_once_with_status_1(tmp_path):
-    status, out, err = finish(drive("WatchedWorker", *NO_FILMS, cwd=tmp_path))
+    process = start("WatchedWorker", *NO_FILMS, cwd=tmp_path, program=__file__)
+    status, out, err = finish(process)
     assert status == 1 and "Learned after" not in out
     assert err.count("Traceback") == 2 and err.count("the direct cause of the following") == 1
     assert re.search(r"\nRuntimeError: test_thread failed: .*on purpose", err)
@@ -211,7 +206,6 @@ def test_an_exception_is_shown_once_with_status_1(tmp_path):
 @linux
 def test_learners_share_one_core_and_the_other_threads_are_free(monkeypatch):
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)
-    Watched.cores.clear()
     before = frozenset(os.sched_getaffinity(0))
     args = *NO_FILMS, "--workers", "12"
     assert a3c.main(args, server_class=KeptServer, worker_class=WatchedWorker) == 0

@@ -1,4 +1,5 @@
 """ParameterServer, LocalBrain: forward pass, loss, gradient, RMSProp, against NumPy."""
+import concurrent.futures
 import threading
 
 import numpy as np
@@ -150,11 +151,8 @@ def test_of_updates_that_meet_none_is_lost(rng):
         barrier.wait(timeout=60)
         for _ in range(50):
             update(brain, *samples)
-    threads = [threading.Thread(target=work, args=(brain,)) for brain in built.brains]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with concurrent.futures.ThreadPoolExecutor(4) as four:
+        list(four.map(work, built.brains))
     squares = [np.ones_like(w) for w in weights]
     for _ in range(4 * 50):
         rmsprop(weights, squares, gradients)

@@ -2,7 +2,6 @@
 import threading
 
 import numpy as np
-import pytest
 from helpers import a3c, same, tf
 
 gym = a3c.gym
@@ -88,15 +87,13 @@ MOUNTAIN_CAR = {"NUM_STATES": 2, "NUM_ACTIONS": 3, "LEARNED_MEAN": -21}  # each 
 
 def test_another_environment_is_filmed_and_its_scores_are_negative(
         monkeypatch, tmp_path, capsys):
-    iio = pytest.importorskip("imageio.v3")
     settings(monkeypatch, **MOUNTAIN_CAR)
     args = "--render", "video", "--video-dir", str(tmp_path), "--test-trials", "1"
     assert play(*args, environment=MountainCar)[0] == 0
     out = capsys.readouterr().out
     assert "local_thread1 claims: mean -20.0 of its last 10 trials\n" in out
     assert "\nLearned after 200 frames, 10 trials" in out and "Test trial 1: score -20\n" in out
-    [film] = tmp_path.glob("*/*.mp4")
-    assert iio.imread(film).shape[1:] == (400, 600, 3)
+    assert len(list(tmp_path.glob("*/*.mp4"))) == 1
 
 
 def test_an_agent_is_told_when_a_trial_begins_and_a_reward_of_my_own(monkeypatch):
