@@ -1,10 +1,9 @@
 """What several test files use: the script as a module and as a process, a graph without main."""
-import collections
-import contextlib
 import os
 import re
 import subprocess
 import sys
+import unittest.mock
 from pathlib import Path
 
 import numpy as np
@@ -18,44 +17,37 @@ import a3c_cartpole as a3c  # noqa: E402
 tf = a3c.tf
 
 
-class RecordingLog:
-    """In place of the script's Log: log.claim(name, mean) adds ("claim", name, mean) to events."""
-
-    def __init__(self):
-        self.events = []
-
-    def show_trials(self, environment):
-        return []
-
-    def __getattr__(self, happened):
-        def note(*args):
-            now = [list(x) if isinstance(x, collections.deque) else x for x in args]
-            self.events.append((happened, *now))
-        return note
-
-    def of(self, happened):
-        return [args for what, *args in self.events if what == happened]
-
-
 class Built:
     """A server, learners and the test thread in a finalized graph, as `main` builds them."""
 
-    def __init__(self, learners, max_frames=1_000_000, seed=0, log=None,
-                 server_class=a3c.ParameterServer, worker_class=a3c.Worker_thread):
-        self.log = log or RecordingLog()
+    def __init__(self, learners, max_frames=1_000_000, seed=0):
+        self.log = unittest.mock.Mock()  # notes what it is told
+        self.log.show_trials.return_value = []
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
             tf.set_random_seed(seed)
-            self.server = server_class(learners, max_frames, self.log)
-            self.tester = worker_class("test_thread", "test", self.server, seed)
-            self.learners = [worker_class(f"local_thread{i + 1}", "learning", self.server, seed)
-                             for i in range(learners)]
+            self.server = a3c.ParameterServer(learners, max_frames, self.log)
+            self.tester = a3c.Worker_thread("test_thread", "test", self.server, seed)
+            names = [f"local_thread{i + 1}" for i in range(learners)]
+            self.learners = [a3c.Worker_thread(name, "learning", self.server, seed)
+                             for name in names]
             self.server.initialize()
             graph.finalize()
         self.progress = self.server.progress
         self.brains = [learner.environment.agent.brain for learner in self.learners]
 
+    def happened(self):
+        return [name for name, *_ in self.log.method_calls if name != "show_trials"]
+
     def values(self, variables):
         return self.server.session.run(variables)
+
+
+class KeptServer(a3c.ParameterServer):
+    """Can be looked at after the run."""
+
+    def initialize(self):
+        super().initialize()
+        KeptServer.latest = self
 
 
 def put(session, variables, values):
@@ -77,33 +69,22 @@ def environment_variables(**changes):
 STARTED = []
 
 
-def popen(command, cwd, env=None, **kwargs):
-    """Start a process that does not outlive the test."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    env = env or environment_variables()
-    STARTED.append(subprocess.Popen(command, cwd=cwd, env=env, **pipes | kwargs))
+def start(*args, cwd, program=SCRIPT, **kwargs):
+    """Start the real script, or another program, as a process that does not outlive the test."""
+    command = [sys.executable, str(program), *map(str, args)]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True,
+               "env": environment_variables()}
+    STARTED.append(subprocess.Popen(command, cwd=cwd, **options | kwargs))
     return STARTED[-1]
 
 
 def kill_started():
     while STARTED:
-        with contextlib.suppress(OSError), STARTED.pop() as process:
-            process.kill()
+        STARTED.pop().kill()
 
 
-def start(*args, cwd, env=None):
-    """Start the real script as a process."""
-    return popen([sys.executable, str(SCRIPT), *map(str, args)], cwd, env)
-
-
-def run(*args, cwd, env=None):
-    """Run the real script to its end: (exit status, lines of stdout, what it said on stderr)."""
-    process = start(*args, cwd=cwd, env=env)
+def finish(process):
+    """(exit status, stdout, stderr without what classic Gym says at its import)."""
     out, err = process.communicate(timeout=240)
-    return process.returncode, out.splitlines(), said(err)
-
-
-def said(err):
-    """What the script said on stderr, without what classic Gym says at its import."""
     notice = r"\A(?:(?:Gym has been|Please upgrade|Users of this|See the migration) .*\n)+"
-    return re.sub(notice, "", err)
+    return process.returncode, out, re.sub(notice, "", err)

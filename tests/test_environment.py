@@ -1,9 +1,9 @@
 """Environment: what happens in a trial, in which order; rewards, ends, the score."""
-import functools
+import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import a3c, same
+from helpers import Built, a3c
 
 
 class EndsAt(a3c.gym.Env):
@@ -24,94 +24,58 @@ class EndsAt(a3c.gym.Env):
         return np.full(4, self.now, float), 1.0, self.now == self.falls, self.now == 200, {}
 
 
-def note(events, owner, *names):
-    """Let methods of this object tell `events` when they are called, and with what."""
-    for name in names:
-        setattr(owner, name, functools.partial(call, events, name, getattr(owner, name)))
-
-
-def call(events, name, method, *args, **kwargs):
-    events.append((name, *args, *kwargs.items()))
-    return method(*args, **kwargs)
-
-
 def play(worker, env):
-    """One trial. Returns all that happened in it, in order, and the score."""
-    events, agent = [], worker.environment.agent
-    note(events, env, "step")
-    note(events, worker.progress, "next_frame")
-    note(events, agent, "begin_trial", "act", "advantage_push_local_brain")
-    note(events, agent.brain, "pull_parameter_server", "update_parameter_server", "train_push",
-         "push_parameter_server")
+    """One trial. Returns all calls that were made in it, in order, and the score."""
+    seen, agent = unittest.mock.Mock(), worker.environment.agent
+    for owner, *names in [
+            (env, "step"), (worker.progress, "next_frame"),
+            (agent, "begin_trial", "act", "advantage_push_local_brain"),
+            (agent.brain, "pull_parameter_server", "update_parameter_server", "train_push",
+             "push_parameter_server")]:
+        for name in names:
+            seen.attach_mock(unittest.mock.Mock(wraps=getattr(owner, name)), name)
+            setattr(owner, name, getattr(seen, name))
     score = worker.environment.run(env)
-    return events, score
-
-
-def samples(events):
-    """The columns of all samples that were queued."""
-    return map(np.array, zip(*(event[1:] for event in events if event[0] == "train_push")))
+    return seen, score
 
 
 @pytest.mark.parametrize("learning", [True, False])
-def test_a_trial_goes_in_this_order(build, learning):
-    built = build(1)
-    events, _ = play(built.learners[0] if learning else built.tester, EndsAt(12))
+def test_a_trial_goes_in_this_order(learning):
+    built = Built(1)
+    seen, _ = play(built.learners[0] if learning else built.tester, EndsAt(12))
     step = ["act", "next_frame", "step", *["advantage_push_local_brain"] * learning]
     pull = ["pull_parameter_server"] * learning
     update = ["update_parameter_server"] * learning + pull
-    assert [event[0] for event in events if event[0] != "train_push"] == [
+    assert [name for name, *_ in seen.method_calls if name != "train_push"] == [
         *pull, "begin_trial", *step * 10, *update, *step * 2, *update]
-    assert {event[1] for event in events if event[0] == "next_frame"} == {learning}
-    assert {event[2] for event in events if event[0] == "act"} == {("greedy", not learning)}
+    assert {call.args for call in seen.next_frame.call_args_list} == {(learning,)}
+    assert {call.kwargs["greedy"] for call in seen.act.call_args_list} == {not learning}
     assert built.progress.frames == 12 * learning
 
 
-@pytest.mark.parametrize("falls, steps, reward", [
-    (12, 12, -1), (197, 197, -1), (198, 198, -1), (199, 199, 1), (200, 200, 1), (None, 200, 1)])
-def test_reward_is_zero_and_at_the_end_tells_success_from_failure(build, falls, steps, reward):
-    env = EndsAt(falls)
-    events, score = play(build(1).learners[0], env)
-    s, a, R, _, weights = samples(events)
+@pytest.mark.parametrize("falls, limit_is_end, reward", [
+    (12, True, -1), (198, True, -1), (199, True, 1), (None, True, 1), (None, False, 1),
+    (200, False, 1)])
+def test_rewards_tell_success_and_what_follows_an_end(
+        monkeypatch, falls, limit_is_end, reward):
+    monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", limit_is_end)
+    env, steps = EndsAt(falls), falls or 200
+    seen, score = play(Built(1).learners[0], env)
+    samples = zip(*(call.args for call in seen.train_push.call_args_list))
+    s, a, R, s_, weights = map(np.array, samples)
     assert score == steps and s[:, 0].tolist() == list(range(steps))  # every step once
     assert a.tolist() == env.actions and 0 < sum(env.actions) < steps
-    wanted = [0.0] * (steps - 5) + [reward * 0.99 ** k for k in (4, 3, 2, 1, 0)]
-    np.testing.assert_allclose(R, wanted)
-    np.testing.assert_allclose(weights, [0.99 ** 5] * (steps - 5) + [0] * 5)
+    np.testing.assert_allclose(R[:-5], 0)
+    np.testing.assert_allclose(R[-5:], [reward * 0.99 ** k for k in (4, 3, 2, 1, 0)])
+    np.testing.assert_allclose(weights[:-5], 0.99 ** 5)
+    last = [0] * 5 if falls or limit_is_end else [0.99 ** n for n in (5, 4, 3, 2, 1)]
+    np.testing.assert_allclose(weights[-5:], last)
 
 
-@pytest.mark.parametrize("falls, limit_is_end, ended", [
-    (None, True, True), (None, False, False), (200, False, True), (50, False, True)])
-def test_after_a_time_limit_the_next_value_counts_if_it_is_no_end(
-        build, monkeypatch, falls, limit_is_end, ended):
-    assert a3c.TIME_LIMIT_IS_END
-    monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", limit_is_end)
-    *_, s_, weights = samples(play(build(1).learners[0], EndsAt(falls))[0])
-    assert s_[-5:, 0].tolist() == [falls or 200] * 5
-    wanted = [0] * 5 if ended else [0.99 ** n for n in (5, 4, 3, 2, 1)]
-    np.testing.assert_allclose(weights[-5:], wanted)
-
-
-@pytest.mark.parametrize("length, every, updates", [
-    (5, 10, [5]), (10, 10, [10]), (11, 10, [6, 5]),
-    # After 10 steps the first 6 returns are complete, after 20 another 10, at the end the other 7.
-    (23, 10, [6, 10, 7]), (23, 20, [16, 7])])
-def test_updates_fall_every_tmax_steps_and_at_the_end(build, monkeypatch, length, every, updates):
-    assert a3c.Tmax == 10
-    monkeypatch.setattr(a3c, "Tmax", every)
-    names = [event[0] for event in play(build(1).learners[0], EndsAt(length))[0]]
-    batches = [[]]
-    for name in names:
-        if name == "train_push":
-            batches[-1].append(name)
-        elif name == "update_parameter_server":
-            batches.append([])
-    assert list(map(len, batches)) == [*updates, 0]
-
-
-def test_states_of_float64_learn_and_few_samples_wait_for_the_next_trial(build):
-    built = build(1)
+def test_states_of_float64_learn_and_few_samples_wait_for_the_next_trial():
+    built = Built(1)
     before = built.values(built.server.weights)
-    for length, queued in ((3, 3), (4, 0), (60, 0)):
+    for length, queued in ((4, 4), (1, 0), (60, 0)):
         built.learners[0].environment.run(EndsAt(length))
         assert len(built.brains[0].train_queue) == queued
     after = built.values(built.server.weights)
@@ -119,32 +83,12 @@ def test_states_of_float64_learn_and_few_samples_wait_for_the_next_trial(build):
     assert all(np.isfinite(w).all() for w in after)
 
 
-def test_the_test_thread_changes_nothing(build):
-    built = build(1)
-    brain = built.tester.environment.agent.brain
-    before = built.values([built.server.weights, brain.weights])
-    assert 1 <= built.tester.environment.run() <= 200
-    assert all(map(same, before, built.values([built.server.weights, brain.weights])))
-    assert brain.train_queue == [] and built.progress.frames == 0
-
-
-def test_each_trial_starts_elsewhere_but_the_same_for_the_same_seed(build):
+def test_each_trial_starts_elsewhere_but_the_same_for_the_same_seed():
     def starts(seed):
-        built, env, seeds = build(2, seed=seed), EndsAt(1), []
+        built, env, seeds = Built(2, seed=seed), EndsAt(1), []
         for worker in [*built.learners, built.tester] * 3:
             worker.environment.run(env)
             seeds.append(env.seed)
         return seeds
     first, again, other = starts(0), starts(0), starts(1)
     assert first == again and len(set(first + other)) == 18
-
-
-def test_trials_are_cartpole_of_two_hundred_steps_or_what_the_settings_say(build, monkeypatch):
-    spec = build(1).learners[0].environment.env.spec
-    assert (spec.id, spec.max_episode_steps) == ("CartPole-v0", 200)
-    monkeypatch.setattr(a3c, "ENV", "MountainCar-v0")
-    with pytest.raises(SystemExit, match="NUM_"):
-        build(1)
-    monkeypatch.setattr(a3c, "NUM_STATES", 2)
-    monkeypatch.setattr(a3c, "NUM_ACTIONS", 3)
-    assert build(1).learners[0].environment.run() == -200  # the sum of its own rewards

@@ -2,7 +2,6 @@
 import threading
 
 import numpy as np
-import pytest
 from helpers import a3c, same, tf
 
 gym = a3c.gym
@@ -36,8 +35,7 @@ def settings(monkeypatch, **values):
 def test_another_network():
     class Server(a3c.ParameterServer):
         def _build_model(self):
-            shapes = {"actor": (4, 2), "critic": (4, 1)}  # linear, no biases
-            actor, critic = (tf.get_variable(name, shape) for name, shape in shapes.items())
+            actor, critic = tf.get_variable("actor", (4, 2)), tf.get_variable("critic", (4, 1))
 
             def forward(s):
                 return tf.nn.softmax(s @ actor), tf.squeeze(s @ critic, axis=1)
@@ -58,8 +56,7 @@ def test_another_loss_and_another_optimizer():
             return tf.train.AdamOptimizer(1e-3)
     _, server, before, after = play(server=Server, brain=Brain)
     assert list(map(np.array_equal, before, after)) == [False] * 4 + [True] * 2  # no critic
-    momenta = server.session.run([server.optimizer.get_slot(w, "m") for w in server.weights])
-    assert [m.any() for m in momenta] == [True] * 4 + [False] * 2
+    assert server.session.run(server.optimizer.get_slot(server.weights[0], "m")).any()
 
 
 def test_clipped_gradients_and_a_rate_that_falls():
@@ -88,24 +85,15 @@ class MountainCar(a3c.Environment):
 MOUNTAIN_CAR = {"NUM_STATES": 2, "NUM_ACTIONS": 3, "LEARNED_MEAN": -21}  # each step costs 1
 
 
-def test_another_environment_with_wrappers_is_filmed_too(monkeypatch, tmp_path):
-    iio = pytest.importorskip("imageio.v3")
+def test_another_environment_is_filmed_and_its_scores_are_negative(
+        monkeypatch, tmp_path, capsys):
     settings(monkeypatch, **MOUNTAIN_CAR)
-    status, *_ = play("--render", "video", "--video-dir", str(tmp_path), environment=MountainCar)
-    films = sorted(tmp_path.glob("*/*.mp4"))
-    assert status == 0
-    assert [film.name for film in films] == [f"trial-{k}-episode-0.mp4" for k in (1, 2, 3)]
-    for film in films:
-        frames = iio.imread(film)
-        assert frames.shape[1:] == (400, 600, 3) and 20 <= len(frames) <= 21
-
-
-def test_scores_may_be_negative(monkeypatch, capsys):
-    settings(monkeypatch, **MOUNTAIN_CAR)
-    assert play(environment=MountainCar)[0] == 0
+    args = "--render", "video", "--video-dir", str(tmp_path), "--test-trials", "1"
+    assert play(*args, environment=MountainCar)[0] == 0
     out = capsys.readouterr().out
     assert "local_thread1 claims: mean -20.0 of its last 10 trials\n" in out
-    assert "\nLearned after 200 frames, 10 trials" in out and "Test trial 3: score -20\n" in out
+    assert "\nLearned after 200 frames, 10 trials" in out and "Test trial 1: score -20\n" in out
+    assert len(list(tmp_path.glob("*/*.mp4"))) == 1
 
 
 def test_an_agent_is_told_when_a_trial_begins_and_a_reward_of_my_own(monkeypatch):
@@ -118,8 +106,8 @@ def test_an_agent_is_told_when_a_trial_begins_and_a_reward_of_my_own(monkeypatch
             super().begin_trial()
             told.append([])
 
-        def advantage_push_local_brain(self, s, a, r, s_, done, ended):
-            super().advantage_push_local_brain(s, a, r, s_, done, ended)
+        def advantage_push_local_brain(self, s, a, r, *rest):
+            super().advantage_push_local_brain(s, a, r, *rest)
             told[-1].append(r)
     told = []
     settings(monkeypatch, **MOUNTAIN_CAR | {"LEARNED_MEAN": 0})
@@ -140,84 +128,54 @@ def test_continuous_actions(monkeypatch):
         action_type, action_shape = tf.float32, (1,)
 
         def _build_loss(self, mean, v, a, target):
-            assert (a.dtype, a.shape.as_list()) == (tf.float32, [None, 1])
             advantage = target - v
             actor = tf.reduce_sum(tf.square(a - mean), axis=1) * tf.stop_gradient(advantage)
             return actor, tf.square(advantage), 0 * v
 
+        def train_push(self, s, a, *rest):
+            super().train_push(s, a, *rest)
+            actions.append(a)
+
     class Agent(a3c.Agent):
         def act(self, s, greedy=False):
-            [mean] = self.brain.predict_p(s[np.newaxis])
-            return mean if greedy else mean + np.float32(self.rng.gauss(0, 1))
-
-    class Noted(gym.ActionWrapper):
-        def action(self, a):
-            actions.append(a)
-            return a
-
-    class Environment(a3c.Environment):
-        def make(self, render_mode=None):
-            return Noted(gym.make("Pendulum-v1", disable_env_checker=True))
+            return self.brain.predict_p(s[np.newaxis])[0] + np.float32(self.rng.gauss(0, 1))
     actions = []
-    settings(monkeypatch, NUM_STATES=3, TIME_LIMIT_IS_END=False)
-    status, _, before, after = play(server=Server, brain=Brain, agent=Agent,
-                                    environment=Environment)
-    assert {(a.shape, a.dtype) for a in actions} == {((1,), np.dtype(np.float32))}
-    assert status == 1 and len(actions) == 300 and np.unique(actions).size > 290
+    settings(monkeypatch, ENV="Pendulum-v1", NUM_STATES=3, TIME_LIMIT_IS_END=False)
+    _, _, before, after = play(server=Server, brain=Brain, agent=Agent)
+    assert np.unique(actions).size > 250
     assert not same(before, after) and np.isfinite(after).all()
 
 
-def test_a_brain_that_predicts_and_updates_elsewhere():
+def test_a_brain_that_threads_share():
     class Server(a3c.ParameterServer):
         def __init__(self, *args):
             super().__init__(*args)
-            self.lock, self.brain = threading.Lock(), a3c.LocalBrain("shared", self)
+            self.brain = a3c.LocalBrain("shared", self)
 
     class Brain:
-        def __init__(self, name, server):
-            self.server, self.samples = server, []
-
-        def predict_p(self, s):
-            return self.server.brain.predict_p(s)
-
-        def train_push(self, *sample):
-            self.samples.append(sample)
-
-        def update_parameter_server(self):
-            with self.server.lock:
-                self.server.brain.train_queue += self.samples
-                self.server.brain.update_parameter_server()
-                self.server.brain.pull_parameter_server()
-            self.samples.clear()
-
-        def pull_parameter_server(self):
-            pass
-    _, server, before, after = play("--workers", "3", server=Server, brain=Brain)
+        def __new__(cls, name, server):
+            return server.brain
+    _, server, before, after = play(server=Server, brain=Brain)
     owners = {operation.name.split("/")[0] for operation in server.session.graph.get_operations()}
     assert "shared" in owners and not any("thread" in owner for owner in owners)
     assert not any(map(np.array_equal, before, after))
 
 
 def test_further_threads_start_with_the_workers_and_are_waited_for():
-    class Helper:
+    class Server(a3c.ParameterServer):
         name = "helper"
 
-        def __init__(self, server):
-            self.progress, self.frames = server.progress, None
+        def __init__(self, *args):
+            super().__init__(*args)
+            self.helpers.append(self)
 
         def run(self):
             self.progress.coordinator.wait_for_stop()
-            self.thread, self.frames = threading.current_thread().name, self.progress.frames
-
-    class Server(a3c.ParameterServer):
-        def __init__(self, *args):
-            super().__init__(*args)
-            self.helpers.append(Helper(self))
-    [helper] = play(server=Server)[1].helpers
-    assert (helper.thread, helper.frames) == ("helper", 300)
+            self.seen = threading.current_thread().name, self.progress.frames
+    assert play(server=Server)[1].seen == ("helper", 300)
 
 
-def test_counting_and_verdicts_elsewhere_and_other_first_values(monkeypatch, capsys):
+def test_counting_and_verdicts_elsewhere(monkeypatch):
     class Progress(a3c.Progress):
         def next_frame(self, learning):
             super().next_frame(learning)
@@ -232,16 +190,10 @@ def test_counting_and_verdicts_elsewhere_and_other_first_values(monkeypatch, cap
             super().__init__(learners, max_frames, log)
             self.progress = Progress(learners, max_frames)
 
-        def initialize(self):
-            super().initialize()
-            for w in self.weights:
-                w.load(np.full(w.shape, 0.125), self.session)
     counted, verdicts = [], []
     settings(monkeypatch, LEARNED_MEAN=0, CLAIM_TRIALS=1)
-    status, server, before, _ = play(server=Server)
+    status, server, *_ = play(server=Server)
     assert status == 0 and verdicts == [True] * 3 and sum(counted) == server.progress.frames
-    assert all((w == 0.125).all() for w in before)
-    assert capsys.readouterr().out.count("claims: mean") == 3
 
 
 def test_the_seed_decides_the_first_weights():
@@ -249,11 +201,10 @@ def test_the_seed_decides_the_first_weights():
     assert same(first, again) and not any(map(np.array_equal, first[::2], other[::2]))
 
 
-def test_defaults_of_the_command_line_are_settings(monkeypatch, capsys):
+def test_defaults_of_the_command_line_are_settings(monkeypatch):
+    one, other = a3c.parse([]), a3c.parse([])
+    assert (one.workers, one.max_frames, one.test_trials, one.render) == (8, 1_000_000, 3, "auto")
+    assert one.seed != other.seed  # equal once in four billion times
     settings(monkeypatch, N_WORKERS=3, TEST_TRIALS=4, MAX_FRAMES=60)
-    assert a3c.main(["--render", "none"]) == 1
-    out = capsys.readouterr().out
-    assert ", 3 learning threads\n" in out and out.endswith("Not learned after 60 frames\n")
-    settings(monkeypatch, LEARNED_MEAN=0, CLAIM_TRIALS=1, MAX_FRAMES=1000)
-    assert a3c.main(["--render", "none"]) == 0
-    assert capsys.readouterr().out.count("Test trial") == 4
+    one = a3c.parse([])
+    assert (one.workers, one.max_frames, one.test_trials) == (3, 60, 4)

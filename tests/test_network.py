@@ -1,0 +1,171 @@
+"""ParameterServer, LocalBrain: forward pass, loss, gradient, RMSProp, against NumPy."""
+import concurrent.futures
+import threading
+
+import numpy as np
+import pytest
+from helpers import Built, a3c, put, same, tf
+
+
+def forward(weights, s):
+    hidden_w, hidden_b, actor_w, actor_b, critic_w, critic_b = weights
+    h = np.maximum(s @ hidden_w + hidden_b, 0)
+    e = np.exp(h @ actor_w + actor_b)
+    return e / e.sum(axis=1, keepdims=True), (h @ critic_w + critic_b)[:, 0]
+
+
+def loss_terms(p, v, a, target, advantage):
+    actor = -np.log(p[np.arange(len(a)), a] + 1e-10) * advantage
+    return actor, 0.5 * (target - v) ** 2, 0.01 * (p * np.log(p + 1e-10)).sum(axis=1)
+
+
+def terms(weights, fixed, s, a, R, s_, gamma_n):
+    """Actor, critic, entropy; the actor's advantage and V(s') are those of the weights `fixed`."""
+    target = R + gamma_n * forward(fixed, s_)[1]
+    return loss_terms(*forward(weights, s), a, target, target - forward(fixed, s)[1])
+
+
+def gradient(weights, *samples, term=slice(None)):
+    """By central differences in float64: of the mean loss, or one of its terms, by each weight."""
+    fixed = [w.astype(np.float64) for w in weights]
+    weights = [w.copy() for w in fixed]
+    gradients = []
+    for w in weights:
+        g = np.zeros_like(w)
+        for i in np.ndindex(w.shape):
+            w[i] += 1e-6
+            up = np.sum(terms(weights, fixed, *samples)[term])
+            w[i] -= 2e-6
+            down = np.sum(terms(weights, fixed, *samples)[term])
+            w[i] += 1e-6
+            g[i] = (up - down) / 2e-6 / len(samples[0])
+        gradients.append(g)
+    return gradients
+
+
+def rmsprop(weights, squares, gradients):
+    """One step, in place."""
+    for w, square, g in zip(weights, squares, gradients):
+        square[...] = 0.99 * square + 0.01 * g ** 2
+        w[...] = w - 5e-3 * g / np.sqrt(square + 1e-10)
+
+
+def batch(rng, n=12):
+    """n samples in columns: s, a, R, s', weight of V(s')."""
+    s, s_ = rng.normal(size=(2, n, 4))
+    return s, rng.integers(2, size=n), rng.normal(size=n), s_, rng.choice([0, 0.95, 0.99], size=n)
+
+
+def randomize(session, variables, rng):
+    put(session, variables, [rng.normal(size=v.shape) * 0.7 for v in variables])
+
+
+def update(brain, *columns):
+    for sample in zip(*columns):
+        brain.train_push(*sample)
+    brain.update_parameter_server()
+
+
+def averages(server):
+    """What RMSProp keeps for each of the server's weights: averages of squares."""
+    return [server.optimizer.get_slot(w, "rms") for w in server.weights]
+
+
+@pytest.fixture
+def built(rng):
+    """Two learners, whose weights and the server's are random."""
+    built = Built(2)
+    for owner in (built.server, *built.brains):
+        randomize(built.server.session, owner.weights, rng)
+    return built
+
+
+@pytest.fixture
+def opened(rng):
+    """A brain with random weights in a graph that can still grow."""
+    with tf.Graph().as_default():
+        server = a3c.ParameterServer(1, 100, None)
+        brain = a3c.LocalBrain("local_thread1", server)
+        with server.session as session:
+            server.initialize()
+            randomize(session, brain.weights, rng)
+            yield brain
+
+
+def test_policy_and_value_equal_numpy(opened, rng):
+    s = batch(rng)[0].astype(np.float32)
+    run = opened.server.session.run
+    p, v = forward(run(opened.weights), s)
+    for got, want in zip([*run(opened.forward(s)), opened.predict_p(s)], (p, v, p)):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-6)
+
+
+def test_terms_of_the_loss_equal_numpy_even_where_the_policy_is_certain(opened, rng):
+    p = np.array([[1, 0], [1, 0], [0, 1], [0.5, 0.5], [0.3, 0.7], [0.9, 0.1]], np.float32)
+    a = np.array([0, 1, 0, 0, 0, 1])
+    v, target = rng.normal(size=(2, 6)).astype(np.float32)
+    got = opened.server.session.run(opened._build_loss(*map(tf.constant, (p, v, a, target))))
+    wanted = loss_terms(p, v, a, target, target - v)
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("term", [0, 1, 2])
+def test_the_gradient_of_each_term_equals_finite_differences(opened, rng, term):
+    s, a, R, _, gamma_n = batch(rng)
+    p, v = opened.forward(s.astype(np.float32))
+    value = opened._build_loss(p, v, a, R.astype(np.float32))[term]
+    gradients = tf.gradients(tf.reduce_mean(value), opened.weights, unconnected_gradients="zero")
+    weights, gradients = opened.server.session.run([opened.weights, gradients])
+    wanted = gradient(weights, s, a, R, s, 0 * gamma_n, term=term)
+    for x, y in zip(gradients, wanted):
+        np.testing.assert_allclose(x, y, rtol=1e-3, atol=2e-6)
+
+
+def test_updates_equal_numpy_and_learners_share_the_averages(built, rng):
+    locals_ = [brain.weights for brain in built.brains]
+    weights, *local = built.values([built.server.weights, *locals_])
+    squares = [np.ones_like(w) for w in weights]  # as TensorFlow 1 starts them
+    for turn in range(10):
+        own, samples = local[turn % 2], batch(rng)
+        update(built.brains[turn % 2], *samples)
+        gradients = gradient(own, *samples)
+        rmsprop(weights, squares, gradients)
+        got = built.values([*built.server.weights, *averages(built.server)])
+        figures = built.log.update.call_args.args[0]
+        norm = sum((g ** 2).sum() for g in gradients) ** 0.5
+        wanted = [*weights, *squares, *terms(own, own, *samples), norm]
+        for x, y in zip([*got, *figures], wanted, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-4, atol=2e-6)
+    assert all(map(same, local, built.values(locals_)))  # only the server's weights move
+
+
+def test_of_updates_that_meet_none_is_lost(rng):
+    built, samples = Built(4), batch(rng)
+    for brain in built.brains:
+        brain.pull_parameter_server()
+    weights = built.values(built.server.weights)
+    gradients = gradient(weights, *samples)  # the same for all, all the time
+    barrier = threading.Barrier(4)
+
+    def work(brain):
+        barrier.wait(timeout=60)
+        for _ in range(50):
+            update(brain, *samples)
+    with concurrent.futures.ThreadPoolExecutor(4) as four:
+        list(four.map(work, built.brains))
+    squares = [np.ones_like(w) for w in weights]
+    for _ in range(4 * 50):
+        rmsprop(weights, squares, gradients)
+    got = built.values([*averages(built.server), *built.server.weights])
+    for x, want in zip(got, squares + weights):  # one that is lost makes a difference of 0.01
+        np.testing.assert_allclose(x, want, rtol=2e-3, atol=1e-4)
+
+
+def test_pull_and_push_copy_every_weight_and_nothing_else(built):
+    one, two = built.brains
+    variables = [one.weights, two.weights, built.server.weights]
+    first, second, server = built.values(variables)
+    one.pull_parameter_server()
+    assert all(map(same, built.values(variables), [server, second, server]))
+    two.push_parameter_server()
+    assert all(map(same, built.values(variables), [server, second, second]))
