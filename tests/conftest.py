@@ -26,6 +26,8 @@ def nothing_left():
     before, threads = surroundings(), set(threading.enumerate())
     yield
     kill_started()
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(timeout=5)
     assert surroundings() == before and set(threading.enumerate()) <= threads
 
 

@@ -20,16 +20,16 @@ tf = a3c.tf
 class Built:
     """A server, learners and the test thread in a finalized graph, as `main` builds them."""
 
-    def __init__(self, learners, max_frames=1_000_000, seed=0):
+    def __init__(self, learners, max_frames=1_000_000, seed=0,
+                 server_class=a3c.ParameterServer, worker_class=a3c.Worker_thread):
         self.log = unittest.mock.Mock()  # notes what it is told
         self.log.show_trials.return_value = []
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
             tf.set_random_seed(seed)
-            self.server = a3c.ParameterServer(learners, max_frames, self.log)
-            self.tester = a3c.Worker_thread("test_thread", "test", self.server, seed)
+            self.server = server_class(learners, max_frames, self.log)
+            self.tester = worker_class("test_thread", "test", self.server, seed)
             names = [f"local_thread{i + 1}" for i in range(learners)]
-            self.learners = [a3c.Worker_thread(name, "learning", self.server, seed)
-                             for name in names]
+            self.learners = [worker_class(name, "learning", self.server, seed) for name in names]
             self.server.initialize()
             graph.finalize()
         self.progress = self.server.progress

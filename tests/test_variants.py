@@ -1,0 +1,311 @@
+"""The further systems: their formulas against NumPy, and each as its user starts it."""
+import signal
+import sys
+import threading
+
+import numpy as np
+import pytest
+from helpers import ROOT, Built, a3c, finish, put, same, start, tf
+from test_drills import begin, film_lengths, posix
+from test_network import averages, batch, gradient, randomize, rmsprop, update
+
+pytest.importorskip("gymnasium")  # classic Gym plays them, too, but names its games otherwise
+VARIANTS = ROOT / "tests" / "variants"
+sys.path.insert(0, str(VARIANTS))
+import clipped  # noqa: E402
+import ga3c  # noqa: E402
+import memory  # noqa: E402
+import pendulum  # noqa: E402
+import pong  # noqa: E402
+
+
+@pytest.fixture
+def build(monkeypatch, rng):
+    """build(variant, learners): with its settings, which are put back, and random weights."""
+    def make(variant, learners=1, **settings):
+        for module in a3c, clipped:
+            for name in filter(str.isupper, dir(module)):
+                monkeypatch.setattr(module, name, getattr(module, name))
+        monkeypatch.setattr(a3c, "Tmax", a3c.Tmax)
+        monkeypatch.setattr(a3c, "main", lambda argv, *classes: classes)
+        classes = variant.main([])
+        for name, value in settings.items():
+            monkeypatch.setattr(a3c, name, value)
+        built = Built(learners, 10 ** 6, 0, *classes)
+        for brain in built.brains:
+            if hasattr(brain, "weights"):
+                randomize(built.server.session, brain.weights, rng)
+        return built
+    return make
+
+
+@pytest.mark.parametrize("name", ["clipped", "ga3c", "memory", "pendulum", "pong"])
+def test_each_learns_saves_and_films_what_it_learned(tmp_path, name):
+    program = VARIANTS / f"{name}.py"
+    args = "--workers", 2, "--max-frames", 300, "--render", "none", "--checkpoint", "saved"
+    status, out, err = finish(start(*args, cwd=tmp_path, program=program))
+    assert (status, out.splitlines()[-1]) == (1, "Not learned after 300 frames"), err
+    args = "--play", "--checkpoint", "saved", "--test-trials", 1, "--render", "video"
+    status, out, err = finish(start(*args, cwd=tmp_path, program=program))
+    assert status == 0 and "Test trial 1: score " in out, err
+    [length] = film_lengths(tmp_path)
+    assert length > 5
+
+
+@pytest.mark.parametrize("frames", [0, 150_000, 300_000, 400_000])
+def test_clipped_gradients_at_a_rate_that_falls_equal_numpy(build, rng, frames):
+    built = build(clipped)
+    built.progress.resume(frames, learned=False)
+    weights = built.values(built.server.weights)
+    squares = [np.ones_like(w) for w in weights]
+    samples = batch(rng)
+    gradients = gradient(built.values(built.brains[0].weights), *samples)
+    norm = sum((g ** 2).sum() for g in gradients) ** 0.5
+    assert norm > 1
+    shortened = [g * 0.5 / norm for g in gradients]
+    moved = [w.copy() for w in weights]
+    rmsprop(moved, squares, shortened)
+    update(built.brains[0], *samples)
+    rest = max(0, 1 - frames / 300_000)
+    for old, new, got in zip(weights, moved, built.values(built.server.weights)):
+        np.testing.assert_allclose(got - old, rest * (new - old), rtol=1e-3, atol=1e-7)
+    for got, want in zip(built.values(averages(built.server)), squares):
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_pendulums_loss_and_its_slopes_equal_numpy(monkeypatch, rng):
+    monkeypatch.setattr(a3c, "LOSS_ENTROPY", 0.1)
+    mean, spread = rng.normal(size=9), rng.uniform(0.1, 2, size=9)
+    a = rng.normal(size=9) * 4  # some beyond the torque that the environment takes
+    v, target = rng.normal(size=(2, 9))
+
+    def terms(mean, spread):
+        density = np.exp(-(a - mean) ** 2 / (2 * spread ** 2)) / (2 * np.pi * spread ** 2) ** 0.5
+        entropy = 0.5 * np.log(2 * np.pi * np.e * spread ** 2)
+        return -np.log(density) * (target - v), 0.5 * (target - v) ** 2, -0.1 * entropy
+    with tf.Graph().as_default(), tf.Session() as session:
+        p = tf.constant(np.stack([mean, spread], axis=1))
+        brain = object.__new__(pendulum.Brain)  # its loss needs no network
+        got = brain._build_loss(p, tf.constant(v), tf.constant(a[:, None]), tf.constant(target))
+        np.testing.assert_allclose(session.run(got), terms(mean, spread), rtol=1e-9)
+        slopes = session.run(tf.gradients(tf.add_n(got), p)[0])
+    for column, (dm, ds) in enumerate([(1e-6, 0), (0, 1e-6)]):
+        up, down = (sum(terms(mean + x * dm, spread + x * ds)) for x in (1, -1))
+        np.testing.assert_allclose(slopes[:, column], (up - down) / 2e-6, rtol=1e-4, atol=1e-6)
+
+
+def test_pendulums_policy_and_actions(build, rng):
+    built = build(pendulum)
+    brain, agent = built.brains[0], built.learners[0].environment.agent
+    s = np.array([0.6, -0.8, 5.0], np.float32)
+    w1, b1, w2, b2 = built.values(brain.weights[:4])
+    mean, spread = np.maximum(s / [1, 1, 8] @ w1 + b1, 0) @ w2 + b2
+    mean, spread = 2 * np.tanh(mean), np.log1p(np.exp(spread)) + 1e-3
+    np.testing.assert_allclose(brain.predict_p(s[None]), [[mean, spread]], rtol=1e-4)
+    np.testing.assert_allclose(agent.act(s, greedy=True), [mean], rtol=1e-4)
+    drawn = np.array([agent.act(s) for _ in range(5000)])
+    assert drawn.shape == (5000, 1) and drawn.dtype == np.float32
+    assert abs(drawn.mean() - mean) < 5 * spread / 5000 ** 0.5
+    assert drawn.std() == pytest.approx(spread, rel=0.06)
+    assert built.learners[0].environment.reward(-8.0, 3, False) == 0
+    assert built.learners[0].environment.reward(0.0, 200, True) == 0.5
+    brain.update_parameter_server = lambda: None
+    built.learners[0].environment.run()
+    factors = [sample[4] for sample in brain.train_queue]  # the time limit is no end
+    wanted = [0.95 ** min(10, 200 - t) for t in range(200)]
+    np.testing.assert_allclose(factors, wanted)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def lstm(weights, seen, c, h):
+    """π, V, and what is remembered after each step."""
+    w, b, actor, critic = weights
+    policies, values, remembered = [], [], []
+    for x in seen:
+        i, g, f, o = np.split(np.concatenate([x, h]) @ w + b, 4)
+        c = sigmoid(f + 1) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        e = np.exp(h @ actor)
+        policies.append(e / e.sum())
+        values.append((h @ critic)[0])
+        remembered.append(np.append(c, h))
+    return np.array(policies), np.array(values), np.array(remembered)
+
+
+def test_the_lstm_equals_numpy_and_each_trial_and_thread_remembers_its_own(build, rng):
+    built = build(memory, learners=2)
+    (one, two), seen = built.brains, rng.normal(size=(7, 2))
+    states = np.zeros((7, 66), np.float32)
+    states[:, :2] = seen
+    zero = np.zeros(32)
+    wanted, _, remembered = lstm(built.values(one.weights), seen, zero, zero)
+    for _ in range(2):  # two trials
+        built.learners[0].environment.agent.begin_trial()
+        for t in range(7):
+            np.testing.assert_allclose(one.predict_p(states[t:t + 1])[0], wanted[t], rtol=1e-4)
+            two.predict_p(np.ones((1, 66), np.float32))
+        np.testing.assert_allclose(states[1:, 2:], remembered[:-1], rtol=1e-3, atol=1e-6)
+        assert not states[0, 2:].any()
+
+
+def test_samples_hold_what_was_remembered_before_and_after_each_step(build):
+    built = build(memory, Tmax=1000)
+    brain, taken = built.brains[0], []
+    brain.update_parameter_server = lambda: taken.extend(brain.train_queue)
+    built.learners[0].environment.run()
+    s, a, R, s_, gammas = map(np.array, zip(*taken))
+    assert len(s) == built.progress.frames and same(s[1:], s_[:-1])
+    assert not s[0, 2:].any() and s[1:, 2:].any(axis=1).all() and s_[-1, 2:].any()
+    assert gammas.tolist() == [0.99] * (len(s) - 1) + [0]
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_gae_and_the_gradient_through_the_lstm_equal_numpy(build, rng, ended):
+    built = build(memory, GAMMA=0.9)
+    brain, n = built.brains[0], 6
+    weights = [w.astype(float) for w in built.values(brain.weights)]
+    seen, a, r = rng.normal(size=(n + 1, 2)), rng.integers(2, size=n), rng.normal(size=n)
+    c, h = rng.normal(size=(2, 32)) * 0.3
+    remembered = np.concatenate([[np.append(c, h)], lstm(weights, seen, c, h)[2]])
+    states = np.hstack([seen, remembered[:-1]]).astype(np.float32)
+    follows = np.array([1.0] * (n - 1) + [0.0 if ended else 1.0])
+    values = lstm(weights, seen, c, h)[1]
+    delta = r + 0.9 * follows * values[1:] - values[:-1]
+    advantage = [sum((0.9 * 0.95) ** (u - t) * delta[u] for u in range(t, n)) for t in range(n)]
+
+    def loss(weights):
+        p, v, _ = lstm(weights, seen[:n], c, h)
+        actor = -np.log(p[np.arange(n), a]) * advantage
+        critic = 0.5 * (values[:-1] + advantage - v) ** 2
+        return (actor + critic + 0.01 * (p * np.log(p)).sum(axis=1)).mean()
+    gradients = []
+    for w in weights:
+        g = np.zeros_like(w)
+        for i in np.ndindex(w.shape):
+            w[i] += 1e-5
+            up = loss(weights)
+            w[i] -= 2e-5
+            g[i] = (up - loss(weights)) / 2e-5
+            w[i] += 1e-5
+        gradients.append(g)
+    brain.remembered = states[n, 2:]  # after the last step; the others are in their states
+    brain.train_queue = [(states[t], a[t], r[t], states[t + 1], 0.9 * follows[t])
+                         for t in range(n)]
+    brain.update_parameter_server()
+    norm = sum((g ** 2).sum() for g in gradients) ** 0.5
+    for got, g in zip(built.values(averages(built.server)), gradients):
+        wanted = 0.99 + 0.01 * (g * min(1, 0.5 / norm)) ** 2
+        np.testing.assert_allclose(got - 0.99, wanted - 0.99, rtol=0.02, atol=2e-7)
+
+
+def test_ga3cs_threads_play_every_frame_and_train_every_sample(build):
+    built = build(ga3c, learners=3)
+    built.progress.max_frames, before = 2000, built.values(built.server.weights)
+    workers = [built.tester, *built.learners, *built.server.helpers]
+    threads = [threading.Thread(target=w.run, daemon=True) for w in workers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+        assert not thread.is_alive()
+    assert built.progress.frames == 2000 and built.progress.learners == 0
+    assert not any(map(np.array_equal, before, built.values(built.server.weights)))
+    told = [call.args[0] for call in built.log.write.call_args_list]
+    sizes = [curves["batch/samples"] for curves in told if "batch/samples" in curves]
+    rest = len(built.server.brain.train_queue)
+    assert min(sizes) >= 40 > rest and built.server.samples.empty()
+    waiting = sum(len(agent.memory) + len(agent.brain.train_queue)
+                  for agent in (worker.environment.agent for worker in built.learners))
+    assert sum(sizes) + rest + waiting == 2000
+
+
+def test_ga3c_gives_each_learner_the_policy_of_its_own_state(build, rng):
+    built = build(ga3c, learners=8)
+    states = rng.normal(size=(8, 1, 4))
+    for brain, s in zip(built.brains, states):
+        built.server.states.give((s, brain.answer))
+    built.progress.learners = 1  # the predictor ends when all are answered
+    built.server.predict()
+    wanted = built.server.brain.predict_p(states[:, 0])
+    np.testing.assert_allclose([brain.answer.take()[0] for brain in built.brains], wanted)
+    built.log.write.assert_called_once_with({"batch/states": 8})
+
+
+def test_nobody_waits_at_ga3cs_queues_after_a_stop():
+    coordinator = tf.train.Coordinator()
+    full, empty = ga3c.Queue(coordinator, 1), ga3c.Queue(coordinator, 1)
+    full.give(1)
+    assert empty.take(needed=lambda: False) is None
+    stopped = []
+
+    def wait(method, *args):
+        with pytest.raises(a3c.Stopped):
+            method(*args)
+        stopped.append(method)
+    threads = [threading.Thread(target=wait, args=args, daemon=True)
+               for args in ((full.give, 2), (empty.take,))]
+    for thread in threads:
+        thread.start()
+    coordinator.request_stop()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert len(stopped) == 2
+
+
+@pytest.mark.parametrize("failing", ["predict_p", "update_parameter_server"])
+def test_what_fails_in_a_helper_of_ga3c_ends_all(monkeypatch, failing):
+    def fail(*args):
+        raise ValueError("on purpose")
+    monkeypatch.setattr(ga3c.SharedBrain, failing, fail)
+    helper = "predictor" if failing == "predict_p" else "trainer"
+    with pytest.raises(RuntimeError, match=f"^{helper} failed: .*on purpose"):
+        ga3c.main(["--render", "none", "--workers", "3"])
+
+
+@posix
+@pytest.mark.parametrize("name", ["ga3c", "memory"])
+def test_ctrl_c_ends_it_and_saves(tmp_path, name):
+    args = "--render", "none", "--checkpoint", "saved", "--max-frames", 10 ** 9
+    process = start(*args, cwd=tmp_path, program=VARIANTS / f"{name}.py")
+    begin(process, " 50 trials: ")
+    process.send_signal(signal.SIGINT)
+    status, _, err = finish(process)
+    assert status == 130 and err.startswith("Stopped after ") and err.count("\n") == 1
+    assert len(list((tmp_path / "saved").glob("*.index"))) == 2
+
+
+def convolution(x, w, b, stride):
+    """Of pictures (height, width, channels), one output after the other."""
+    size, places = w.shape[0], range(0, x.shape[0] - w.shape[0] + 1, stride)
+    return np.array([[np.tensordot(x[i:i + size, j:j + size], w, 3) + b for j in places]
+                     for i in places])
+
+
+def test_pongs_network_equals_numpy(build, rng):
+    built = build(pong)
+    brain = built.brains[0]
+    put(built.server.session, brain.weights, [rng.normal(size=w.shape) / 20 for w in brain.weights])
+    w = built.values(brain.weights)
+    s = rng.integers(256, size=(4, 84, 84), dtype=np.uint8)
+    x = np.maximum(convolution(s.transpose(1, 2, 0) / 255, w[0], w[1], 4), 0)
+    assert x.shape == (20, 20, 16)
+    x = np.maximum(convolution(x, w[2], w[3], 2), 0)
+    assert x.shape == (9, 9, 32)
+    e = np.exp(np.maximum(x.reshape(-1) @ w[4] + w[5], 0) @ w[6] + w[7])
+    np.testing.assert_allclose(brain.predict_p(s.reshape(1, -1))[0], e / e.sum(), rtol=1e-3)
+
+
+def test_pong_gives_four_pictures_three_actions_and_points(build):
+    environment = build(pong).learners[0].environment
+    env = environment.env
+    env.reset(seed=0)
+    points, done = [], False
+    while not done:
+        s, r, terminated, truncated, _ = env.step(1)  # always up
+        points.append(environment.reward(r, 0, False))
+        done = terminated or truncated
+    assert s.shape == (4 * 84 * 84,) and s.dtype == np.uint8 and s.max() > 100
+    assert points.count(-1) == 21 and set(points) <= {-1, 0, 1} and env.action_space.n == 3

@@ -1,0 +1,108 @@
+"""A3C with continuous actions, on Pendulum-v1: swing a pendulum up by a torque, and hold it there.
+
+What it adds: an action is a number now, the torque (-2 to 2), so there is no list of probabilities
+to choose from. The actor gives the mean μ(s) and the spread σ(s) of a normal distribution instead,
+and an action is drawn from that:
+    a = μ + σ·ε, ε from N(0, 1)
+    log π(a|s) = -((a - μ) / σ)² / 2 - log σ - log(2π) / 2
+    entropy = log σ + log(2πe) / 2
+The loss is the script's, with these two in it. The critic has a network of its own: its large
+errors would spoil what the actor sees. The pendulum's 200 steps are a limit of time, and no end: it
+would go on, so V(s') counts at the last step, too. The environment cuts a torque that is too large;
+the sample holds what was drawn, for which the formulas hold.
+
+Section 5.2.3 of the A3C paper, arXiv:1602.01783; after MorvanZhou's A3C_continuous_action.py.
+What to look at when it runs (--logdir): the score rises from -1,200; loss/entropy, which is minus
+the entropy, tells how the spread shrinks while the policy becomes certain.
+"""
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import a3c_cartpole as a3c  # noqa: E402
+
+tf = a3c.tf
+MAX_TORQUE = 2.0
+MAX_NORM = 1.0
+STATE_SCALE = np.array([1, 1, 8], np.float32)  # cos, sin, and angular velocity, -8 to 8
+
+
+class Server(a3c.ParameterServer):
+    def _build_model(self):
+        def network(name, outputs):
+            sizes = a3c.NUM_STATES, a3c.HIDDEN_UNITS, outputs
+            weights = []
+            for i, shape in enumerate(zip(sizes, sizes[1:]), 1):
+                weights.append(tf.get_variable(f"{name}/weights{i}", shape))
+                weights.append(tf.get_variable(f"{name}/biases{i}", shape[1:],
+                                               initializer=tf.zeros_initializer()))
+            return weights
+        actor, critic = network("actor", 2), network("critic", 1)
+
+        def forward(s):
+            s = s / STATE_SCALE
+            w1, b1, w2, b2 = actor
+            mean, spread = tf.split(tf.nn.relu(s @ w1 + b1) @ w2 + b2, 2, axis=1)
+            p = tf.concat([MAX_TORQUE * tf.tanh(mean), tf.nn.softplus(spread) + 1e-3], axis=1)
+            w1, b1, w2, b2 = critic
+            v = tf.nn.relu(s @ w1 + b1) @ w2 + b2
+            return p, tf.squeeze(v, axis=1)  # μ and σ: (batch, 2); (batch,)
+        return actor + critic, forward
+
+    def _build_update(self, gradients):
+        gradients, _ = tf.clip_by_global_norm(gradients, MAX_NORM)
+        return super()._build_update(gradients)
+
+
+class Brain(a3c.LocalBrain):
+    action_type, action_shape = tf.float32, (1,)
+
+    def _build_loss(self, p, v, a, target):
+        mean, spread = p[:, 0], p[:, 1]
+        advantage = target - v
+        log_p = -((a[:, 0] - mean) / spread) ** 2 / 2 - tf.log(spread) - np.log(2 * np.pi) / 2
+        entropy = tf.log(spread) + np.log(2 * np.pi * np.e) / 2
+        actor = -log_p * tf.stop_gradient(advantage)
+        return actor, a3c.LOSS_V * tf.square(advantage), -a3c.LOSS_ENTROPY * entropy
+
+
+class Agent(a3c.Agent):
+    brain_class = Brain
+
+    def act(self, s, greedy=False):
+        [[mean, spread]] = self.brain.predict_p(s[np.newaxis])
+        return np.array([mean if greedy else self.rng.gauss(mean, spread)], np.float32)
+
+
+class Environment(a3c.Environment):
+    agent_class = Agent
+
+    def reward(self, r, step, done):
+        return (r + 8) / 16  # from -16 ... 0 to about -½ ... ½
+
+
+class Worker(a3c.Worker_thread):
+    environment_class = Environment
+
+
+def main(argv=None):
+    a3c.ENV = "Pendulum-v1"
+    a3c.NUM_STATES = 3
+    a3c.TIME_LIMIT_IS_END = False
+    a3c.LEARNED_MEAN = -200
+    a3c.CLAIM_TRIALS = 20
+    a3c.EXAM_TRIALS = 50  # ten say little: their scores spread by a hundred
+    a3c.N_WORKERS = 4
+    a3c.HIDDEN_UNITS = 64
+    a3c.LEARNING_RATE = 1e-3
+    a3c.LOSS_ENTROPY = 0.01
+    a3c.GAMMA = 0.95
+    a3c.N_STEP_RETURN = 10
+    a3c.Tmax = 20
+    return a3c.main(argv, Server, Worker)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

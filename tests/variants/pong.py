@@ -1,0 +1,103 @@
+"""A3C on Atari's Pong, from its pixels: the same threads learn from pictures.
+
+What changes: the network begins with two layers of filters, which find the same thing anywhere in a
+picture (sizes are those of the A3C paper and of miyosuda's async_deep_reinforce):
+    4 pictures of 84x84 -> 16 filters 8x8, every 4 pixels -> 32 filters 4x4, every 2 -> 256 -> π, V
+A state is the last four pictures, in which the ball's direction shows. The reward is the game's: 1
+for a point, -1 for one of the opponent's; the score, their sum, goes from -21 to 21. Gradients are
+clipped and the rate falls as in clipped.py, with miyosuda's numbers; his loss is the sum over the
+20 samples of an update and the script's the mean, so they are divided by 20 here, once or twice.
+
+Mnih et al. 2016, arXiv:1602.01783, sections 5.1 and 8. It takes millions of steps, hours on two
+cores: use --checkpoint, and it goes on where it was. What to look at (--logdir): nothing happens
+for long, then the score climbs from -20 within a few hundred games.
+"""
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2])]
+import a3c_cartpole as a3c  # noqa: E402
+import clipped  # noqa: E402
+
+try:
+    import ale_py
+    import cv2  # noqa: F401 (AtariPreprocessing needs it)
+except ModuleNotFoundError as error:
+    sys.exit(f"{error}: run  pip install -r tests/requirements.txt")
+
+gym, tf = a3c.gym, a3c.tf
+gym.register_envs(ale_py)
+PICTURES = 4, 84, 84
+ACTIONS = 0, 2, 3  # of Pong's six: stay, up, down
+
+
+class Server(clipped.Server):
+    def _build_model(self):
+        def layer(name, *shape):
+            w = tf.get_variable(name + "/weights", shape)
+            b = tf.get_variable(name + "/biases", shape[-1:], initializer=tf.zeros_initializer())
+            return [w, b]
+        conv1 = layer("conv1", 8, 8, PICTURES[0], 16)
+        conv2 = layer("conv2", 4, 4, 16, 32)
+        hidden = layer("hidden", 9 * 9 * 32, 256)
+        actor = layer("actor", 256, a3c.NUM_ACTIONS)
+        critic = layer("critic", 256, 1)
+
+        def forward(s):
+            x = tf.transpose(tf.reshape(s, (-1, *PICTURES)), (0, 2, 3, 1)) / 255  # pictures last
+            for (w, b), stride in (conv1, 4), (conv2, 2):  # 84 -> 20 -> 9 pixels
+                x = tf.nn.relu(tf.nn.conv2d(x, w, stride, "VALID") + b)
+            h = tf.nn.relu(tf.nn.xw_plus_b(tf.reshape(x, (-1, 9 * 9 * 32)), *hidden))
+            p = tf.nn.softmax(tf.nn.xw_plus_b(h, *actor))
+            return p, tf.squeeze(tf.nn.xw_plus_b(h, *critic), axis=1)
+        return conv1 + conv2 + hidden + actor + critic, forward
+
+
+class ThreeActions(gym.ActionWrapper):
+    def __init__(self, env):
+        super().__init__(env)
+        self.action_space = gym.spaces.Discrete(len(ACTIONS))
+
+    def action(self, a):
+        return ACTIONS[a]
+
+
+class Environment(a3c.Environment):
+    def make(self, render_mode=None):
+        # The preprocessing asks for pictures itself; a film takes the game's own, in colours.
+        env = gym.make(a3c.ENV, render_mode=render_mode and "rgb_array")
+        env = gym.wrappers.FrameStackObservation(gym.wrappers.AtariPreprocessing(env), PICTURES[0])
+        env = ThreeActions(gym.wrappers.FlattenObservation(env))
+        if render_mode is not None:
+            env = gym.wrappers.RenderCollection(env)  # all frames of a trial, as RecordVideo wants
+        return env
+
+    def reward(self, r, step, done):
+        return r
+
+
+class Worker(a3c.Worker_thread):
+    environment_class = Environment
+
+    def _share_core(self):
+        pass  # most of the time goes into long graph calls, which need no lock of Python's
+
+
+def main(argv=None):
+    a3c.ENV = "PongNoFrameskip-v4"
+    a3c.NUM_STATES = 4 * 84 * 84
+    a3c.NUM_ACTIONS = len(ACTIONS)
+    a3c.LEARNED_MEAN = 18
+    a3c.MAX_FRAMES = 10_000_000
+    a3c.N_STEP_RETURN = 20
+    a3c.Tmax = 20
+    a3c.EPS_START = 0.0
+    a3c.LEARNING_RATE = 7e-4
+    clipped.EPSILON = 0.1 / 20 ** 2
+    clipped.MAX_NORM = 40 / 20
+    clipped.ANNEAL_FRAMES = 100_000_000
+    return a3c.main(argv, Server, Worker)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
