@@ -3,9 +3,11 @@
 Speeds are taken in turn, in several rounds, and shown as median (lowest to highest): on a shared
 machine only ratios mean anything. Learning is what N runs of the real script say, one seed after
 the other. An OPTION that it does not know goes to the script: --workers 1, --max-frames 400000.
+--program FILE: learning of a further system. --variants: only compare their speeds.
 --against DIR: only compare speeds with the script of another checkout (c4d0fe8's will do).
 """
 import argparse
+import functools
 import importlib.util
 import itertools
 import math
@@ -14,6 +16,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import types
@@ -62,28 +65,34 @@ class Learners:
                             for i in range(n)]
             self.server.session.run(a3c.tf.global_variables_initializer())
             graph.finalize()
-        self.built = time.perf_counter() - start  # seconds
         Learners.weights = Learners.weights or self.server.session.run(self.server.weights)
+        for worker in self.workers:  # today's calls of the graph are made when they are first used
+            self.play([worker], 20)
+        self.ready = time.perf_counter() - start  # seconds
 
-    def frames_per_second(self):
-        """From the same weights each time: as a policy gets better, updates get fewer."""
-        for variable, value in zip(self.server.weights, self.weights):
-            variable.load(value, self.server.session)
+    def play(self, workers, frames):
         counts = self.server if self.old else self.server.progress
-        counts.frames, counts.max_frames, counts.learners = 0, FRAMES, len(self.workers)
+        counts.frames, counts.max_frames, counts.learners = 0, frames, len(workers)
 
         def work(worker):
             if self.old and hasattr(os, "sched_setaffinity"):  # today's learners do so themselves
-                os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+                cores = sorted(os.sched_getaffinity(0))
+                os.sched_setaffinity(0, {cores[os.getpid() % len(cores)]})
             worker.run()
-        threads = [threading.Thread(target=work, args=[worker]) for worker in self.workers]
+        threads = [threading.Thread(target=work, args=[worker]) for worker in workers]
         start = time.perf_counter()
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert counts.frames == FRAMES and counts.learners == 0
-        return FRAMES / (time.perf_counter() - start)
+        assert counts.frames == frames and counts.learners == 0
+        return frames / (time.perf_counter() - start)
+
+    def frames_per_second(self):
+        """From the same weights each time: as a policy gets better, updates get fewer."""
+        for variable, value in zip(self.server.weights, self.weights):
+            variable.load(value, self.server.session)
+        return self.play(self.workers, FRAMES)
 
 
 def speed(folders):
@@ -92,14 +101,73 @@ def speed(folders):
     frames, seconds = {}, {}
     for n, (name, a3c) in itertools.product(LEARNERS, scripts.items()):
         frames[f"{n} learners, {name}"] = Learners(a3c, n).frames_per_second
-        seconds[f"{n} learners, {name}"] = lambda a3c=a3c, n=n: Learners(a3c, n).built
+        seconds[f"{n} learners, {name}"] = lambda a3c=a3c, n=n: Learners(a3c, n).ready
     in_turn("frames/s", frames, ",.0f")
-    in_turn("seconds to build the graph", seconds, ".2f")
+    in_turn("seconds until each learner has played 20 frames", seconds, ".2f")
 
 
-def learn(seed, options):
-    """What one run of the script says, with the seconds to the learned policy."""
-    command = [sys.executable, str(ROOT / "a3c_cartpole.py"), "--render", "none",
+PROGRAM = """
+import sys, time
+sys.path[:0] = {paths!r}
+import a3c_cartpole, {name}
+a3c = a3c_cartpole
+a3c.LEARNED_MEAN = float("inf")
+{name}.__file__ = __file__  # distributed.py starts it again
+{patch}
+sys.exit({name}.main())
+"""
+SLOW_STEPS = """
+step = a3c.Environment.reward
+def reward(self, *args):
+    end = time.perf_counter() + {seconds}
+    while time.perf_counter() < end:
+        pass
+    return step(self, *args)
+a3c.Environment.reward = reward
+"""
+
+
+def program_speed(name, frames, patch="", *words):
+    """Frames/s of a program between its first line and its last one."""
+    paths = str(ROOT), str(ROOT / "tests" / "variants")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "program.py")
+        path.write_text(PROGRAM.format(name=name, paths=paths, patch=patch), encoding="utf-8")
+        command = [sys.executable, path, "--render", "none", "--max-frames", frames, *words]
+        process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
+        seconds = {}
+        for line in process.stdout:
+            word = re.sub(r"^\d: |\W.*", "", line, flags=re.S)
+            if word == "Not" or word not in seconds:  # from the first process's start
+                seconds[word] = time.perf_counter()  # to the last one's end
+        process.wait()
+    return frames / (seconds["Not"] - seconds["Seed"])
+
+
+def variants():
+    """Further systems beside the script: as they are, and where they are meant to gain."""
+    call = functools.partial
+    frames = {"a3c_cartpole": 40_000, "clipped": 40_000, "memory": 10_000, "pendulum": 20_000,
+              "ga3c": 40_000, "distributed": 40_000, "pong": 2000}
+    in_turn("frames/s", {name: call(program_speed, name, n) for name, n in frames.items()}, ",.0f")
+    for units in 16, 64, 256, 1024:
+        patch = f"a3c.HIDDEN_UNITS = {units}"
+        in_turn(f"frames/s, {units} hidden units", {
+            name: call(program_speed, name, 8000, patch) for name in ("a3c_cartpole", "ga3c")},
+            ",.0f")
+    for milliseconds in 0, 0.2, 1, 5:
+        patch = SLOW_STEPS.format(seconds=milliseconds / 1000)
+        n = round(20_000 / (1 + 10 * milliseconds))
+        cases = {"script": call(program_speed, "a3c_cartpole", n, patch)}
+        for processes in 1, 2:
+            cases[f"{processes} processes"] = call(program_speed, "distributed", n, patch,
+                                                   "--processes", processes)
+        in_turn(f"frames/s, a step computes {milliseconds} ms more", cases, ",.0f")
+
+
+def learn(seed, program, options):
+    """What one run of a program says, with the seconds to the learned policy."""
+    command = [sys.executable, str(program), "--render", "none",
                "--seed", str(seed), "--test-trials", "100", *options]
     result, text, start = {"seed": seed}, "", time.perf_counter()
     process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE)
@@ -109,18 +177,18 @@ def learn(seed, options):
             result |= {"frames": int(match[1]), "trials": int(match[2]),
                        "learning": float(match[3]), "whole": time.perf_counter() - start}
     result["learned"] = process.wait() == 0
-    means = re.findall(r"^(\d+) frames, \d+ trials: mean ([\d.]+)", text, re.M)
+    means = re.findall(r"^(\d+) frames, \d+ trials: mean (-?[\d.]+)", text, re.M)
     half_way = [int(frames) for frames, mean in means if float(mean) >= 100]
     result["half_way"] = min(half_way, default=result.get("frames"))
-    scores = re.findall(r"^Test trial \d+: score ([\d.]+)", text, re.M)
+    scores = re.findall(r"^Test trial \d+: score (-?[\d.]+)", text, re.M)
     result["policy"] = statistics.mean(map(float, scores)) if scores else 0
     result["failed"] = text.count(" examines: ") - result["learned"]
     print(result, file=sys.stderr, flush=True)
     return result
 
 
-def learning(seeds, options):
-    results = [learn(seed, options) for seed in range(seeds)]
+def learning(seeds, program, options):
+    results = [learn(seed, program, options) for seed in range(seeds)]
     learned = [result for result in results if result["learned"]]
     failed = [result["failed"] for result in results]
     good = sum(result["policy"] >= 195 for result in learned)
@@ -145,9 +213,14 @@ def main():
     parser.add_argument("--learning", action="store_true", help="only what runs of the script say")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs (%(default)s)")
     parser.add_argument("--against", metavar="DIR", help="compare with the script in DIR")
+    parser.add_argument("--program", default=ROOT / "a3c_cartpole.py", metavar="FILE")
+    parser.add_argument("--variants", action="store_true", help="speeds of the further systems")
     args, options = parser.parse_known_args()
+    if args.variants:
+        variants()
+        return
     if not args.against:
-        learning(args.seeds, options)
+        learning(args.seeds, args.program, options)
     if not args.learning:
         speed({"there": args.against, "here": ROOT} if args.against else {"here": ROOT})
 

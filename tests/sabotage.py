@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+SCRIPT = "a3c_cartpole.py"
 FAULTS = {  # a test: (function or setting; expression or statement in it; what to put there)
     "network::updates_equal_numpy_and_learners_share_the_averages": [
         ("LEARNING_RATE", "5e-3", "7e-3"),
@@ -95,6 +96,62 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
     "drills::ctrl_c_while_32_learners_are_built_ends_it_there": [
         ("main", "len(workers) <= options.workers and not interrupted.is_set()",
          "len(workers) < 33")],
+    "variants::clipped_gradients_at_a_rate_that_falls_equal_numpy": [
+        ("clipped.MAX_NORM", "0.5", "0.6"),
+        ("clipped.ANNEAL_FRAMES", "300_000", "350_000"),
+        ("clipped.Server._build_update", "tf.clip_by_global_norm(gradients, MAX_NORM)",
+         "gradients, 1"),
+        ("clipped.Server._build_optimizer", "self.progress.frames", "0"),
+        ("clipped.Server._build_optimizer", "0.0", "1e-3")],
+    "variants::pendulums_loss_and_its_slopes_equal_numpy": [
+        ("pendulum.Brain._build_loss", "tf.stop_gradient(advantage)", "advantage ** 2"),
+        ("pendulum.Brain._build_loss", "-a3c.LOSS_ENTROPY", "a3c.LOSS_ENTROPY"),
+        ("pendulum.Brain._build_loss", "((a[:, 0] - mean) / spread) ** 2",
+         "(tf.clip_by_value(a[:, 0], -2, 2) - mean) ** 2 / spread ** 2")],
+    "variants::pendulums_policy_and_actions": [
+        ("pendulum.Agent.act", "self.rng.gauss(mean, spread)", "mean + self.rng.random() * spread"),
+        ("pendulum.main", "a3c.TIME_LIMIT_IS_END = False", "pass"),
+        ("pendulum.Environment.reward", "8", "16")],
+    "variants::the_lstm_equals_numpy_and_each_trial_and_thread_remembers_its_own": [
+        ("memory.Server._build_model", "h[:1]", "0 * h[:1]"),
+        ("memory.Agent.begin_trial", "self.brain.forget()", "pass"),
+        ("memory.Brain.predict_p", "self.remembered = p[0, a3c.NUM_ACTIONS:]",
+         "Brain.remembered = self.remembered = p[0, a3c.NUM_ACTIONS:][::-1]")],
+    "variants::samples_hold_what_was_remembered_before_and_after_each_step": [
+        ("memory.Brain.train_push", "s_[SEEN:] = self.remembered", "pass"),
+        ("memory.main", "a3c.N_STEP_RETURN = 1", "a3c.N_STEP_RETURN = 2")],
+    "variants::gae_and_the_gradient_through_the_lstm_equal_numpy": [
+        ("memory.LAMBDA", "0.95", "0.9"),
+        ("memory.Brain._build_loss", "later >= 0", "later > 0"),
+        ("memory.Brain._build_loss", "tf.stop_gradient(v + advantage)", "v + advantage")],
+    "variants::ga3cs_threads_play_every_frame_and_train_every_sample": [
+        ("ga3c.TRAINING_BATCH", "40", "4000"),
+        ("ga3c.Server.learners_left", "1", "2"),
+        ("ga3c.AskingBrain.update_parameter_server", "self.train_queue = []", "pass")],
+    "variants::ga3c_gives_each_learner_the_policy_of_its_own_state": [
+        ("ga3c.Server.predict", "zip(answers, self.brain.predict_p(np.concatenate(states)))",
+         "zip(answers[::-1], self.brain.predict_p(np.concatenate(states)))")],
+    "variants::nobody_waits_at_ga3cs_queues_after_a_stop": [
+        ("ga3c.Queue.take", "self.get(timeout=0.1)", "self.get(timeout=90)"),
+        ("ga3c.Queue.give", "self.put(item, timeout=0.1)", "self.put(item, timeout=90)")],
+    "variants::pongs_network_equals_numpy": [
+        ("pong.Server._build_model", "255", "256"),
+        ("pong.Server._build_model", "(0, 2, 3, 1)", "(0, 3, 2, 1)"),
+        ("pong.Server._build_model", "tf.nn.conv2d(x, w, stride, 'VALID') + b",
+         "tf.nn.conv2d(x, w, stride, 'VALID')")],
+    "variants::pong_gives_four_pictures_three_actions_and_points": [
+        ("pong.ACTIONS", "(0, 2, 3)", "(0, 2)"),
+        ("pong.Environment.reward", "r", "-r")],
+    "distributed::an_update_is_the_scripts": [
+        ("distributed.Remote.__init__", "self._build_update(gradients)", "tf.no_op()"),
+        ("distributed.Remote.tell", "news.get(counter, 0)", "0")],
+    "distributed::frames_of_all_are_counted_together": [
+        ("distributed.Progress.tell", "{FRAMES: untold} | news", "news"),
+        ("distributed.Progress.tell", "self.counters[FRAMES] += untold", "pass")],
+    "distributed::one_passed_exam_ends_all_and_is_saved": [
+        ("distributed.Progress.verdict", "self.server.refresh()", "pass")],
+    "distributed::an_exception_ends_all": [
+        ("distributed.work", "remote.tell({ENDED: 1 + status})", "pass")],
 }
 
 
@@ -114,8 +171,15 @@ class Breaker(ast.NodeTransformer):
         return self.new
 
 
-def broken(script, place, old, new):
-    tree = whole = ast.parse(script)
+def program(place, old, new):
+    """The file that a fault is in, and its text with the fault."""
+    module, _, rest = place.partition(".")
+    path = Path("tests", "variants", module + ".py")
+    if (ROOT / path).exists():
+        place = rest
+    else:
+        path = Path(SCRIPT)
+    tree = whole = ast.parse((ROOT / path).read_text(encoding="utf-8"))
     for name in place.split("."):
         [tree] = [node for node in tree.body if name == getattr(node, "name", None)
                   or ast.unparse(node).startswith(f"{name} = ")]
@@ -123,14 +187,15 @@ def broken(script, place, old, new):
     breaker.generic_visit(tree)
     if breaker.found != 1:
         raise ValueError(f"{old!r} stands {breaker.found} times in {place}")
-    return ast.unparse(ast.fix_missing_locations(whole))
+    return path, ast.unparse(ast.fix_missing_locations(whole))
 
 
-def run(script, tests, seconds):
-    """Run tests on a copy of the project with this script: what came of it, and what it printed."""
+def run(path, text, tests, seconds):
+    """Run tests on a copy of the project with this text in `path`: what came of it, and words."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(ROOT / "tests", Path(folder, "tests"))
-        Path(folder, "a3c_cartpole.py").write_text(script, encoding="utf-8")
+        shutil.copy(ROOT / "a3c_cartpole.py", folder)
+        Path(folder, path).write_text(text, encoding="utf-8")
         command = [sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider", *tests]
         with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True,
                               stderr=subprocess.STDOUT, start_new_session=True) as process:
@@ -147,13 +212,13 @@ def main():
     faults = [("tests/test_" + test.replace("::", ".py::test_"), *fault)
               for test, group in FAULTS.items() for fault in group]
     faults = [fault for fault in faults if word in str(fault)]
-    script = (ROOT / "a3c_cartpole.py").read_text(encoding="utf-8")
-    scripts = [broken(script, *fault[1:4]) for fault in faults]
-    result, out = run(script, dict.fromkeys(test for test, *_ in faults), 1200)
+    programs = [program(*fault[1:]) for fault in faults]
+    whole = (ROOT / SCRIPT).read_text(encoding="utf-8")
+    result, out = run(SCRIPT, whole, dict.fromkeys(test for test, *_ in faults), 1200)
     if result != "SURVIVES":
         sys.exit(f"{out}\nThe script has to pass these tests before it is broken.")
     with concurrent.futures.ThreadPoolExecutor(2) as two:
-        results = two.map(lambda fault, text: run(text, fault[:1], 120), faults, scripts)
+        results = two.map(lambda fault, broken: run(*broken, fault[:1], 120), faults, programs)
         for fault, (result, out) in zip(faults, results):
             survivors += result != "caught"
             print(result, *fault, out[-500:] * (result == "FAILS"), sep=" | ", flush=True)

@@ -70,8 +70,11 @@ def test_the_other_commands_are_those_that_ci_and_the_next_test_run():
     rest = [line for line in COMMANDS if line not in OF_SCRIPT]
     assert rest[0].endswith("&& .venv/bin/python a3c_cartpole.py")
     assert rest[1] == "python tests/benchmark.py --learning --seeds 20 --max-frames 400000"
-    assert rest[2].endswith("&& .venv/bin/python -m pytest -n 2 tests")
-    assert rest[3:] == ["python -m pytest tests -m long", "python tests/sabotage.py",
+    programs = "clipped", "pendulum", "memory", "ga3c", "distributed", "pong"
+    assert [line.split()[1] for line in rest[2:8]] == [f"tests/variants/{name}.py"
+                                                       for name in programs]
+    assert rest[8].endswith("&& .venv/bin/python -m pytest -n 2 tests")
+    assert rest[9:] == ["python -m pytest tests -m long", "python tests/sabotage.py",
                         "python tests/versions.py", "python tests/benchmark.py"]
 
 
@@ -94,6 +97,7 @@ def test_the_benchmark_measures_speeds(monkeypatch, capsys):
     out = capsys.readouterr().out
     for case in "1 learners, there", "1 learners, here":
         assert re.search(rf"^{case}: [\d,.]*[1-9]", out, re.M), out
+    assert benchmark.program_speed("distributed", 300, "a3c.HIDDEN_UNITS = 8") > 0
 
 
 def test_the_curves_are_drawn_a_panel_for_each_run(tmp_path, monkeypatch):
