@@ -34,7 +34,6 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
 import a3c_cartpole as a3c  # noqa: E402
 from a3c_cartpole import np, tf  # noqa: E402
 
@@ -163,8 +162,7 @@ class Progress(a3c.Progress):
     def verdict(self, passed):
         self.tell({EXAMS: 1, LEARNED: int(passed)})
         if passed:
-            self.wait_until(lambda: not self.learners)
-            self.server.refresh()  # the averages; then the weights that passed are pushed
+            self.wait_until(lambda: not self.learners)  # then the weights that passed are pushed
 
 
 class Worker(a3c.Worker_thread):
