@@ -10,7 +10,8 @@ import tokenize
 import imageio.v3 as iio
 import numpy as np
 import pytest
-from helpers import ROOT, SCRIPT, KeptServer, a3c, finish, same, start, tf
+from helpers import (ROOT, SCRIPT, KeptServer, a3c, environment_variables, finish, same, start,
+                     tf)
 
 PRINTED = r"""Seed 1, 8 learning threads
 (\d+ frames, \d+ trials: mean \d+\.\d, epsilon 0\.\d\d
@@ -185,3 +186,21 @@ def test_the_script_reads_well_and_the_top_level_is_tidy():
     assert lesson >= 0.68 * len(lines) and len(lines) <= 680
     visible = {path.name for path in ROOT.iterdir() if path.name[0] not in "._"}
     assert visible - {"movie"} == {"a3c_cartpole.py", "requirements.txt", "README.md", "tests"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="SDL draws without a screen in its own ways")
+def test_a_window_opens_only_where_there_is_a_screen(monkeypatch):
+    for name in "DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER":
+        monkeypatch.delenv(name, raising=False)
+    assert not a3c.parse([]).window
+    monkeypatch.setenv("DISPLAY", ":987")  # nothing is behind it
+    assert not a3c.parse([]).window
+    monkeypatch.setattr(a3c, "can_open_window", lambda: True)
+    assert a3c.parse([]).window and not a3c.parse(["--render", "video"]).window
+
+
+def test_tensorflow_missing_is_one_line(tmp_path):
+    (tmp_path / "tensorflow.py").write_text("import missing")
+    env = environment_variables(PYTHONPATH=str(tmp_path))
+    assert finish(start(cwd=tmp_path, env=env)) == (
+        1, "", "No module named 'missing': run  pip install -r requirements.txt\n")
