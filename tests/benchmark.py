@@ -172,6 +172,7 @@ def learn(seed, program, options):
     result, text, start = {"seed": seed}, "", time.perf_counter()
     process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE)
     for line in process.stdout:
+        line = line.removeprefix("0: ")  # of process 0, in distributed.py
         text += line
         if match := re.match(r"Learned after (\d+) frames, (\d+) trials, ([\d.]+) s", line):
             result |= {"frames": int(match[1]), "trials": int(match[2]),

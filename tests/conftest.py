@@ -16,7 +16,8 @@ def pytest_configure(config):
 
 def surroundings():
     handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    variables = {x: y for x, y in os.environ.items() if not x.startswith(("PYGAME_", "PYTEST_", "SDL_VIDEO_X"))}
+    theirs = "PYGAME_", "PYTEST_", "SDL_VIDEO_X"
+    variables = {x: y for x, y in os.environ.items() if not x.startswith(theirs)}
     return handlers, getattr(os, "sched_getaffinity", bool)(0), variables
 
 
