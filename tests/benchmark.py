@@ -25,12 +25,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LEARNERS = 1, 2, 4, 8, 16, 32
 FRAMES, ROUNDS = 6000, 15
+RUNS = 5  # of a further system
 
 
-def in_turn(what, cases, form):
+def in_turn(what, cases, form, rounds=None):
     """Measure each case once a round, and show the figures, and their ratios to the first case."""
     figures = {case: [] for case in cases}
-    for _ in range(ROUNDS):
+    for _ in range(rounds or ROUNDS):
         for case, measure in cases.items():
             figures[case].append(measure())
     first = statistics.median(figures[next(iter(cases))])
@@ -149,12 +150,13 @@ def variants():
     call = functools.partial
     frames = {"a3c_cartpole": 40_000, "clipped": 40_000, "memory": 10_000, "pendulum": 20_000,
               "ga3c": 40_000, "distributed": 40_000, "pong": 2000}
-    in_turn("frames/s", {name: call(program_speed, name, n) for name, n in frames.items()}, ",.0f")
+    in_turn("frames/s", {name: call(program_speed, name, n) for name, n in frames.items()}, ",.0f",
+            RUNS)
     for units in 16, 64, 256, 1024:
         patch = f"a3c.HIDDEN_UNITS = {units}"
         in_turn(f"frames/s, {units} hidden units", {
             name: call(program_speed, name, 8000, patch) for name in ("a3c_cartpole", "ga3c")},
-            ",.0f")
+            ",.0f", RUNS)
     for milliseconds in 0, 0.2, 1, 5:
         patch = SLOW_STEPS.format(seconds=milliseconds / 1000)
         n = round(20_000 / (1 + 10 * milliseconds))
@@ -162,7 +164,7 @@ def variants():
         for processes in 1, 2:
             cases[f"{processes} processes"] = call(program_speed, "distributed", n, patch,
                                                    "--processes", processes)
-        in_turn(f"frames/s, a step computes {milliseconds} ms more", cases, ",.0f")
+        in_turn(f"frames/s, a step computes {milliseconds} ms more", cases, ",.0f", RUNS)
 
 
 def learn(seed, program, options):

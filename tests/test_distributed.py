@@ -1,4 +1,5 @@
 """variants/distributed.py: its processes, as a user starts them; this one looks on as one more."""
+import contextlib
 import re
 import signal
 import socket
@@ -50,6 +51,8 @@ def cluster(start):
     address = process.stdout.readline().split()[-1]
     remote = distributed.Remote(address)
     yield process, address, remote
+    with contextlib.suppress(tf.errors.OpError):  # it may be lost
+        remote.session.close()
 
 
 def until(condition):

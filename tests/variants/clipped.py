@@ -8,9 +8,9 @@ and the learning rate falls with the frames of all threads, so that late steps a
     rate = LEARNING_RATE · max(0, 1 - frames / ANNEAL_FRAMES)
 Frames of earlier runs count (--checkpoint): the rate goes on falling where it was.
 
-The A3C paper, arXiv:1602.01783, section 5.1, lets the rate fall; miyosuda's async_deep_reinforce
-does both. What to look at when it runs: the mean of fifty trials, which falls less often once it is
-high, and how many exams fail.
+In the A3C paper, arXiv:1602.01783, the rate falls; miyosuda's async_deep_reinforce does both. What
+to look at when it runs: the mean of fifty trials, whether it falls less often once it is high, and
+how many exams fail.
 """
 import sys
 from pathlib import Path

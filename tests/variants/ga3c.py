@@ -3,15 +3,15 @@
 What it changes: an A3C learner asks its own copy of the network about one state at a time. Here all
 learners put their states into a queue. The predictor, a thread, takes all that wait there, asks the
 one network about them together, and gives each learner its π. The trainer, another thread, gathers
-the learners' samples in the same way, for larger updates. The formulas are the script's.
+the learners' samples until they make a larger update. The formulas are the script's.
     learner:  state   -> queue -> predictor, for all that wait -> π
               samples -> queue -> trainer, when there are enough -> the one network
 One call for many states costs little more than one for a single state: with large networks, on a
-GPU above all, that pays. The price: while samples wait, the network goes on learning. They are of
-an older policy than the one that they move.
+GPU above all, that pays. The price: the network goes on learning while samples wait, which come
+from an older policy than it has by then.
 
 Babaeizadeh et al. 2017, arXiv:1611.06256. What to look at (--logdir): batch/states and
-batch/samples, how many went together, and age, the updates since the samples were begun.
+batch/samples, how many went together, and age, the updates since the last of them were begun.
 """
 import contextlib
 import queue
@@ -58,7 +58,7 @@ class Server(a3c.ParameterServer):
         self.brain = SharedBrain("shared", self)
         self.helpers = [Helper("predictor", self, self.predict, learning=False),
                         Helper("trainer", self, self.train, learning=True)]
-        self.progress.learners += 1  # the trainer: before it has ended, no exam's weights go back
+        self.progress.learners += 1  # the trainer: only after it ends may the test thread push
 
     def learners_left(self):
         return self.progress.learners > 1
@@ -74,13 +74,13 @@ class Server(a3c.ParameterServer):
             self.log.write({"batch/states": len(asked)})
 
     def train(self):
-        samples = self.brain.train_queue
+        batch = self.brain.train_queue  # an update empties it
         while taken := self.samples.take(self.learners_left):
             begun, more = taken
-            samples += more
-            if len(samples) >= TRAINING_BATCH:
+            batch += more
+            if len(batch) >= TRAINING_BATCH:
                 age = self.updates - begun
-                self.log.write({"batch/samples": len(samples), "age": age})
+                self.log.write({"batch/samples": len(batch), "age": age})
                 self.brain.update_parameter_server()
                 self.updates += 1
 
@@ -92,7 +92,7 @@ class SharedBrain(a3c.LocalBrain):
 
 
 class Helper(a3c.Worker_thread):
-    """Serves the learners until none is left. An exception in it stops all, as in any thread."""
+    """Does `work`, in the script's `run`, until no learner is left; an exception stops all."""
     def __init__(self, name, server, work, learning):
         self.name, self.progress, self.learning = name, server.progress, learning
         self._learn = self._test = work
@@ -107,7 +107,7 @@ class AskingBrain:
         self.begun = 0
 
     def pull_parameter_server(self):
-        self.begun = self.server.updates  # there is nothing to pull: how old will its samples be?
+        self.begun = self.server.updates  # nothing to pull; only notes when samples begin
 
     def predict_p(self, s):
         self.server.states.give((s, self.answer))

@@ -1,21 +1,21 @@
 """A3C with memory (LSTM) and generalized advantage estimation, on CartPole without velocities.
 
 What it adds: a network that sees only where cart and pole *are* cannot know how fast they move. An
-LSTM remembers: in each step it takes in what it sees, x, and its own last output h, and changes its
-cell c, the memory, through three gates between 0 and 1, for input, forgetting and output:
+LSTM remembers: in each step it takes in what it sees, x, and its last output, h, and adds tanh(g)
+to its cell c, the memory, through gates between 0 and 1: input (i), forgetting (f) and output (o).
     i, g, f, o = parts of [x, h]·w + b
     c' = sigmoid(f + 1)·c + sigmoid(i)·tanh(g)
     h' = sigmoid(o)·tanh(c')
 Actor and critic see h'. A state here is what is seen and what is remembered, [x, c, h].
 
-Samples are single steps. An update takes those since the last one in their order, lets the LSTM go
-through them again from what it remembered then, and sums the advantage over all that follow:
+Samples are single steps. An update takes, in order, those since the last update, lets the LSTM go
+through them again from what it remembered at the first, and sums to the last of them:
     δₜ = rₜ + γ·V(sₜ₊₁) - V(sₜ)      Aₜ = δₜ + γλ·δₜ₊₁ + (γλ)²·δₜ₊₂ + ...
-λ = 0 is the one-step advantage, λ = 1 the longest return; between, less noise for some bias.
+λ = 0 is the one-step advantage, λ = 1 goes to the end; between, less bias than 0, less noise.
 
-Hochreiter and Schmidhuber 1997 (LSTM); Schulman et al. 2016, arXiv:1506.02438 (GAE); section 5.2 of
-the A3C paper, arXiv:1602.01783. What to look at: with --no-memory the script's own network sees the
-same two numbers, and never gets far; with memory, the pole stays up.
+Hochreiter and Schmidhuber 1997, Gers et al. 2000 (LSTM); Schulman et al. 2016, arXiv:1506.02438
+(GAE); the A3C paper, arXiv:1602.01783, has an LSTM, too. What to look at: with --no-memory the
+script as it stands sees the same two numbers, and never gets far; with memory, the pole stays up.
 """
 import sys
 from pathlib import Path
@@ -26,14 +26,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import a3c_cartpole as a3c  # noqa: E402
 
 tf = a3c.tf
-SEEN = 2  # cart position x and pole angle θ, in place of four numbers
+SEEN = 2  # cart position and pole angle, in place of four numbers
 CELLS = 32
 LAMBDA = 0.95
 MAX_NORM = 0.5
 
 
 class PositionsOnly(a3c.gym.ObservationWrapper):
-    """Takes the velocities away, and leaves room for what the agent remembers: [x, θ, 0, ... 0]."""
+    """Takes the velocities away, and leaves room for the memory: [position, angle, 0, 0, ...]."""
     def __init__(self, env):
         super().__init__(env)
         self.observation_space = a3c.gym.spaces.Box(-np.inf, np.inf, (a3c.NUM_STATES,), np.float32)
@@ -79,7 +79,7 @@ class Brain(a3c.LocalBrain):
         self.remembered = np.zeros(2 * CELLS, np.float32)  # c and h, of this thread's trial
 
     def predict_p(self, s):
-        s[0, SEEN:] = self.remembered  # so that the sample holds it, too
+        s[0, SEEN:] = self.remembered  # in the array that becomes a sample, too
         p = super().predict_p(s)
         self.remembered = p[0, a3c.NUM_ACTIONS:]
         return p[:, :a3c.NUM_ACTIONS]
@@ -91,7 +91,7 @@ class Brain(a3c.LocalBrain):
     def _build_loss(self, p, v, a, target):
         delta = target - v  # of single steps: (T,)
         t = tf.range(tf.size(delta))
-        later = tf.cast(t - t[:, tf.newaxis], tf.float32)  # how much later u is than t: (T, T)
+        later = tf.cast(t - t[:, tf.newaxis], tf.float32)  # u - t, in row t, column u: (T, T)
         weights = tf.where(later >= 0, (a3c.GAMMA * LAMBDA) ** later, tf.zeros_like(later))
         advantage = tf.linalg.matvec(weights, delta)  # Aₜ = Σ (γλ)^(u - t)·δᵤ, for all u ≥ t
         policy = p[:, :a3c.NUM_ACTIONS]
@@ -135,7 +135,7 @@ def main(argv=None):
     a3c.N_STEP_RETURN = 1  # GAE sums over the steps
     a3c.Tmax = 20
     a3c.MIN_BATCH = 1  # no sample waits: an update takes one stretch of one trial
-    a3c.EPS_START = 0.0  # an action at random would see nothing, and remember nothing
+    a3c.EPS_START = 0.0  # an action at random would skip predict_p, and a step of memory
     return a3c.main(words, Server, RememberingWorker)
 
 

@@ -11,7 +11,7 @@ errors would spoil what the actor sees. The pendulum's 200 steps are a limit of 
 would go on, so V(s') counts at the last step, too. The environment cuts a torque that is too large;
 the sample holds what was drawn, for which the formulas hold.
 
-Section 5.2.3 of the A3C paper, arXiv:1602.01783; after MorvanZhou's A3C_continuous_action.py.
+The A3C paper, arXiv:1602.01783 (its MuJoCo tasks); after MorvanZhou's A3C_continuous_action.py.
 What to look at when it runs (--logdir): the score rises from -1,200; loss/entropy, which is minus
 the entropy, tells how the spread shrinks while the policy becomes certain.
 """

@@ -8,7 +8,7 @@ for a point, -1 for one of the opponent's; the score, their sum, goes from -21 t
 clipped and the rate falls as in clipped.py, with miyosuda's numbers; his loss is the sum over the
 20 samples of an update and the script's the mean, so they are divided by 20 here, once or twice.
 
-Mnih et al. 2016, arXiv:1602.01783, sections 5.1 and 8. It takes millions of steps, hours on two
+Mnih et al. 2016, arXiv:1602.01783 (its Atari games). It takes millions of steps, hours on two
 cores: use --checkpoint, and it goes on where it was. What to look at (--logdir): nothing happens
 for long, then the score climbs from -20 within a few hundred games.
 """
