@@ -79,6 +79,16 @@ def test_an_update_is_the_scripts(cluster, rng):
         assert helpers.same(weights, server.session.run(server.weights))
     assert helpers.same(remote.get(), server.session.run(variables))
 
+    def delivered_twice(*sent):
+        answers.append(there(*sent))
+        if len(answers) == 1:
+            raise tf.errors.AbortedError(None, None, "The same request was received twice.")
+        return answers[-1]
+    answers, there, remote._update = [], remote._update, delivered_twice
+    update(*g)
+    counters, *weights = remote.tell({FRAMES: 10}, *g)
+    assert counters[FRAMES] == 40 and helpers.same(weights, server.session.run(server.weights))
+
 
 def test_a_killed_worker_leaves_the_other_learning_and_may_come_back(start, cluster):
     server, address, remote = cluster

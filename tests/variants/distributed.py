@@ -72,20 +72,22 @@ class Remote(a3c.ParameterServer):
 
     def tell(self, news, *gradients):
         """Add `news`, {counter: number}; apply gradients, if any. Returns [counters, *weights]."""
-        news = [news.get(counter, 0) for counter in range(7)]
-        return (self._update if gradients else self._count)(news, *gradients)
+        sent = [[news.get(counter, 0) for counter in range(7)], *gradients]
+        call = self._update if gradients else self._count
+        try:
+            return call(*sent)
+        except tf.errors.AbortedError:  # the network delivered it twice: once was accepted
+            return call(*map(np.zeros_like, sent))
 
 
 class Server(a3c.ParameterServer):
-    """A process's copy of the remote server. Threads, seed, checkpoints: all take it for the
-    script's server. Only an update is another operation."""
+    """A process's copy of the remote server, which all else takes for the script's server."""
     def __init__(self, task, remote, learners, max_frames, log):
         self.task, self.remote = task, remote
         super().__init__(learners, max_frames, log)
         self.progress = Progress(self, learners, max_frames)
         self.helpers.append(self.progress)
-        show = log.print
-        log.print = lambda line: show(f"{task}: {line}")
+        log.print = lambda line, show=log.print: show(f"{task}: {line}")
         if task > 0:
             vars(log.options).update(render="none", checkpoint=None, logdir=None)
 
@@ -193,8 +195,7 @@ def work(task, address, argv):
 
 
 def serve(address, argv, processes):
-    """The parameter server. Threads of TensorFlow answer the calls; this one starts the workers
-    and waits for them, or, if there are none, for the news of the end."""
+    """The parameter server. This thread starts the workers and waits for them, or for the end."""
     config = tf.ConfigProto(device_count={"GPU": 0})
     server = tf.train.Server(tf.train.ClusterSpec({"ps": [address]}), "ps", 0, config=config)
     address = server.target.removeprefix("grpc://")  # with the port that the system chose for 0
@@ -206,7 +207,6 @@ def serve(address, argv, processes):
         if workers:
             return all(worker.poll() is not None for worker in workers)
         return remote.tell({})[0][ENDED]
-
     with a3c.interrupts_noted() as interrupted:
         for task in range(processes):  # in new sessions, which a Ctrl-C here does not reach
             command = [sys.executable, __file__, *argv, "--ps", address, "--task", str(task)]
