@@ -19,7 +19,8 @@ from helpers import KeptServer, a3c, environment_variables, finish, start, tf
 posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets threads choose cores")
 NO_FILMS = "--render", "none"
-MOMENTS = 3, pytest.param(50, marks=[pytest.mark.long, pytest.mark.timeout(1800)])  # of a short drill, and of a long one
+LONG = pytest.param(50, marks=[pytest.mark.long, pytest.mark.timeout(1800)])
+MOMENTS = 3, LONG  # in a drill
 STOPPED = r"Stopped after \d+ frames\n"
 
 
