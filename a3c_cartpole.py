@@ -28,7 +28,7 @@ import unittest.mock
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # oneDNN slows down matrices as small as these
-os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # not installed: TensorFlow starts sooner without
+os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # TensorFlow starts sooner without a Keras
 os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")  # OpenGL crashes beside TensorFlow
 try:
     import numpy as np
@@ -397,7 +397,7 @@ class Stopped(Exception):
 class Progress:
     """What threads tell each other, in the tutorial by globals: frames, claims, verdicts, the end.
     Counters change under `lock`, because `+= 1` reads, adds and writes. Flags and claims need none:
-    no thread sees half of an assignment, append or pop. TensorFlow's Coordinator has its own."""
+    no thread sees half of an assignment, append or pop. TensorFlow's Coordinator locks itself."""
     def __init__(self, learners, max_frames):
         self.lock = threading.Lock()
         self.frames = 0  # steps of all learners
@@ -445,7 +445,7 @@ class Progress:
 
     def verdict(self, passed):
         """The test thread has examined a claim. If it passed, wait until all learners ended."""
-        self.learned = passed  # first, because the claimer wakes at the pop
+        self.learned = passed  # before the pop, which lets the claimer go on
         self.claims.pop(0)
         if passed:
             self.wait_until(lambda: not self.learners)
@@ -484,7 +484,7 @@ def main(argv=None, server_class=ParameterServer, worker_class=Worker_thread):
         while threads[0].is_alive() and not interrupted.is_set() and not coordinator.should_stop():
             threads[0].join(0.1)
         coordinator.request_stop()
-        try:  # `join` raises what failed in a thread; dropped after a Ctrl-C, which may cut a film
+        try:  # `join` raises what failed in a thread; after a Ctrl-C that may be a film cut short
             with contextlib.suppress(RuntimeError if interrupted.is_set() else ()):
                 coordinator.join(threads, stop_grace_period_secs=1.5, ignore_live_threads=True)
         finally:

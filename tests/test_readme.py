@@ -9,7 +9,7 @@ import benchmark
 import imageio.v3 as iio
 import numpy as np
 import pytest
-from helpers import ROOT, SCRIPT, a3c, finish, start
+from helpers import ROOT, SCRIPT, a3c, environment_variables, finish, start
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LINES = SCRIPT.read_text(encoding="utf-8").splitlines()
@@ -32,9 +32,86 @@ def test_every_link_inside_the_project_leads_somewhere():
         assert anchor in headings if not path else (ROOT / path).exists() and not anchor
 
 
-def test_every_line_of_code_shown_stands_in_the_script():
-    shown = [line.strip() for line in "".join(blocks("python")).splitlines()]
-    assert shown and set(shown) <= {line.strip() for line in LINES}
+def test_the_japanese_page_says_the_same():
+    page = (ROOT / ".github" / "ja.md").read_text(encoding="utf-8")
+
+    def facts(text):  # names and numbers
+        return sorted(re.findall(r"[A-Za-z_.]+_[A-Za-z_.]*|\d+\.\d+|\d\d+", text))
+    shown = re.findall(r"^```\w*\n(.*?)^```", README, re.M | re.S)
+    own = re.findall(r"^```\w*\n(.*?)^```", page, re.M | re.S)
+    assert len(own) > 8
+    assert all(block in shown or facts(block) in map(facts, shown) for block in own)
+    prose = re.sub(r"^```.*?^```|^\|.*?$|\(http[^)]*\)", "", page, flags=re.M | re.S)
+    numbers = re.findall(r"\d[\d,.]*\d", prose)
+    assert len(numbers) > 20
+    assert not [x for x in numbers if not re.search(rf"(?<!\d){re.escape(x)}(?!\d)", README)]
+    ours, theirs = (re.search(r"^\| § .*?\n\n", text, re.M | re.S)[0] for text in (page, README))
+    assert re.findall(r"^\| ([\d.]+) ", ours, re.M) == re.findall(r"^\| ([\d.]+) ", theirs, re.M)
+    for row in re.findall(r"^\|.*$", page, re.M):
+        assert set(re.findall(r"`([^`]+)`", row)) <= set(re.findall(r"`([^`\n]+)`", README)), row
+    for path in re.findall(r"\]\((?!http)([^)]*)\)", page):
+        assert (ROOT / ".github" / path).exists()
+
+
+def test_it_can_be_read_in_one_go():
+    text = re.sub(r"^```.*?^```$|<details>.*?</details>", "", README, flags=re.M | re.S)
+    prose = re.sub(r"\]\([^)]*\)", "]", re.sub(r"^\|.*$", "", text, flags=re.M))
+    assert len(prose.split()) <= 3800
+    for section in re.split(r"^##+ ", README, flags=re.M):
+        assert section.count("\n") <= 60, section.splitlines()[0]
+
+
+def test_every_line_of_code_shown_stands_in_the_script_or_is_a_program_that_runs(tmp_path):
+    programs = [block for block in blocks("python") if block.startswith("import ")]
+    shown = "".join(block for block in blocks("python") if block not in programs)
+    assert shown and {line.strip() for line in shown.splitlines()} <= {x.strip() for x in LINES}
+    printed = r"7\.0\n", r"Seed .*\n(.*\n)+Not learned after 3000 frames\n"
+    for program, says in zip(programs, printed):
+        program = program.replace("20000", "3000")
+        run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                             cwd=tmp_path, env=environment_variables(PYTHONPATH=str(ROOT)))
+        assert re.fullmatch(says, run.stdout) and not run.stderr, run.stderr
+    assert len(programs) == 2
+
+
+def test_every_name_in_the_pseudocode_and_the_tables_is_the_scripts():
+    [pseudocode] = re.findall(r"^```\n(repeat.*?)^```", README, re.M | re.S)
+    names = set(re.findall(r"\b\w+(?=\()|\b\w*[a-z]_\w*|\b[A-Z][A-Za-z_]+", pseudocode))
+    assert len(names) > 15 and names <= set(re.findall(r"\w+", "".join(LINES)))
+    for row in re.findall(r"^\|.*$", README, re.M):
+        for name in re.findall(r"`((?:[A-Z]\w+\.)?_?[a-z]+(?:_[a-z]+)+)`", row):
+            owner, _, attribute = name.rpartition(".")
+            assert re.search(rf"\b{attribute}\b", "\n".join(LINES)), row
+            assert not owner or hasattr(getattr(a3c, owner), attribute) or attribute == "helpers"
+
+
+def test_the_trials_step_by_step_are_what_the_command_prints():
+    words = re.search(r"`python (\.github/trial.py [\d ]+)`", README)[1].split()
+    printed = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
+    shown = re.findall(r"^```\n(step .*?)^```", README, re.M | re.S)
+    assert "\n".join(shown).strip() == printed.stdout.strip(), printed.stderr
+
+
+def test_the_recorded_updates_are_of_a_run_and_fit_together():
+    def check(text):
+        pulled, latest = {}, None
+        for line in text.splitlines():
+            server, indent, what, of = re.match(r" *\d+  W(\d+)( +)(\w+).* W(\d+)$", line).groups()
+            if what == "pulls":
+                assert server == of == (latest or of)
+                pulled[len(indent) > 9] = of
+            else:
+                assert of == pulled.get(len(indent) > 9, of)
+                assert latest is None or int(server) == int(latest) + 1
+            latest = server
+        assert len(pulled) == 2
+    command = re.search(r"`python (\.github/timeline.py)`", README)[1]
+    printed = subprocess.run([sys.executable, command], cwd=ROOT, capture_output=True, text=True)
+    head, *lines = printed.stdout.split("\n\n")[0].splitlines()
+    [shown] = re.findall(rf"^```\n{re.escape(head)}\n(.*?)^```", README, re.M | re.S)
+    check("\n".join(lines))
+    check(shown)
+    assert re.search(r"mean, \d+ % fresh\n", printed.stdout), printed.stderr
 
 
 def test_every_option_is_explained(capsys):
@@ -69,10 +146,10 @@ def test_the_commands_of_the_script_run_one_after_the_other(tmp_path):
 def test_the_other_commands_are_those_that_ci_and_the_next_test_run():
     rest = [line for line in COMMANDS if line not in OF_SCRIPT]
     assert rest[0].endswith("&& .venv/bin/python a3c_cartpole.py")
-    assert rest[1] == "python tests/benchmark.py --learning --seeds 20 --max-frames 400000"
     programs = "clipped", "pendulum", "memory", "ga3c", "distributed", "pong"
-    assert [line.split()[1] for line in rest[2:8]] == [f"tests/variants/{name}.py"
+    assert [line.split()[1] for line in rest[1:7]] == [f"tests/variants/{name}.py"
                                                        for name in programs]
+    assert rest[7] == "python tests/benchmark.py --learning --seeds 20 --max-frames 400000"
     assert rest[8].endswith("&& .venv/bin/python -m pytest -n 2 tests")
     assert rest[9:] == ["python -m pytest tests -m long", "python tests/sabotage.py",
                         "python tests/versions.py", "python tests/benchmark.py"]

@@ -201,9 +201,8 @@ def test_gae_and_the_gradient_through_the_lstm_equal_numpy(build, rng, ended):
         np.testing.assert_allclose(got - 0.99, wanted - 0.99, rtol=0.02, atol=2e-7)
 
 
-def test_ga3cs_threads_play_every_frame_and_train_every_sample(build):
-    built = build(ga3c, learners=3)
-    built.progress.max_frames, before = 2000, built.values(built.server.weights)
+def all_end(built):
+    """Start the threads as `main` does, in their order, and wait for their end."""
     workers = [built.tester, *built.learners, *built.server.helpers]
     threads = [threading.Thread(target=w.run, daemon=True) for w in workers]
     for thread in threads:
@@ -211,6 +210,12 @@ def test_ga3cs_threads_play_every_frame_and_train_every_sample(build):
     for thread in threads:
         thread.join(timeout=60)
         assert not thread.is_alive()
+
+
+def test_ga3cs_threads_play_every_frame_and_train_every_sample(build):
+    built = build(ga3c, learners=3)
+    built.progress.max_frames, before = 2000, built.values(built.server.weights)
+    all_end(built)
     assert built.progress.frames == 2000 and built.progress.learners == 0
     assert not any(map(np.array_equal, before, built.values(built.server.weights)))
     told = [call.args[0] for call in built.log.write.call_args_list]
@@ -265,6 +270,31 @@ def test_what_fails_in_a_helper_of_ga3c_ends_all(monkeypatch, failing):
         ga3c.main(["--render", "none", "--workers", "3"])
 
 
+@pytest.mark.parametrize("name, frames", [
+    ("local_thread1", 0), ("local_thread1", 30), ("predictor", 0), ("trainer", 0), ("trainer", 30),
+    ("test_thread", 0), ("test_thread", 30)])
+def test_whichever_of_ga3cs_threads_is_the_first_to_fail_all_end(build, name, frames):
+    built = build(ga3c, learners=2, EPS_START=1.0)  # goes on for a while without a predictor
+
+    def fail():
+        built.progress.wait_until(lambda: built.progress.frames >= frames)
+        raise ValueError("on purpose")
+    workers = [built.tester, *built.learners, *built.server.helpers]
+    [failing] = [worker for worker in workers if worker.name == name]
+    failing._learn = failing._test = fail
+    with pytest.raises(RuntimeError, match=f"^{name} failed: .*on purpose"):
+        all_end(built)
+        built.progress.coordinator.join([])
+
+
+def test_ga3cs_threads_end_after_a_passed_exam_and_its_weights_stay(build):
+    built = build(ga3c, learners=2, LEARNED_MEAN=1)
+    all_end(built)
+    assert built.happened()[-1] == "learned" and built.progress.learners == 0
+    weights = built.tester.environment.agent.brain.weights
+    assert same(*map(built.values, (weights, built.server.weights)))
+
+
 @posix
 @pytest.mark.parametrize("name", ["ga3c", "memory"])
 def test_ctrl_c_ends_it_and_saves(tmp_path, name):
@@ -290,7 +320,7 @@ def test_pongs_network_equals_numpy(build, rng):
     put(built.server.session, brain.weights, [rng.normal(size=w.shape) / 20 for w in brain.weights])
     w = built.values(brain.weights)
     s = rng.integers(256, size=(4, 84, 84), dtype=np.uint8)
-    x = np.maximum(convolution(s.transpose(1, 2, 0) / 255, w[0], w[1], 4), 0)
+    x = np.maximum(convolution((s.transpose(1, 2, 0) - 87.0) / 255, w[0], w[1], 4), 0)
     assert x.shape == (20, 20, 16)
     x = np.maximum(convolution(x, w[2], w[3], 2), 0)
     assert x.shape == (9, 9, 32)

@@ -5,8 +5,10 @@ picture (sizes are those of the A3C paper and of miyosuda's async_deep_reinforce
     4 pictures of 84x84 -> 16 filters 8x8, every 4 pixels -> 32 filters 4x4, every 2 -> 256 -> π, V
 A state is the last four pictures, in which the ball's direction shows. The reward is the game's: 1
 for a point, -1 for one of the opponent's; the score, their sum, goes from -21 to 21. Gradients are
-clipped and the rate falls as in clipped.py, with miyosuda's numbers; his loss is the sum over the
-20 samples of an update and the script's the mean, so they are divided by 20 here, once or twice.
+clipped and the rate falls as in clipped.py, with miyosuda's numbers (40 is divided by 20: his loss
+is the sum over the 20 samples of an update, the script's the mean), but RMSProp's small number is
+that of OpenAI Baselines' A2C. The pictures' background becomes 0. Where it was not, the units that
+it switches off at the start stayed off, and nothing was learned.
 
 Mnih et al. 2016, arXiv:1602.01783 (its Atari games). It takes millions of steps, hours on two
 cores: use --checkpoint, and it goes on where it was. What to look at (--logdir): nothing happens
@@ -28,6 +30,7 @@ except ModuleNotFoundError as error:
 gym, tf = a3c.gym, a3c.tf
 gym.register_envs(ale_py)
 PICTURES = 4, 84, 84
+BACKGROUND = 87  # the grey of most pixels
 ACTIONS = 0, 2, 3  # of Pong's six: stay, up, down
 
 
@@ -44,7 +47,8 @@ class Server(clipped.Server):
         critic = layer("critic", 256, 1)
 
         def forward(s):
-            x = tf.transpose(tf.reshape(s, (-1, *PICTURES)), (0, 2, 3, 1)) / 255  # pictures last
+            x = tf.transpose(tf.reshape(s, (-1, *PICTURES)), (0, 2, 3, 1))  # pictures last
+            x = (x - BACKGROUND) / 255
             for (w, b), stride in (conv1, 4), (conv2, 2):  # 84 -> 20 -> 9 pixels
                 x = tf.nn.relu(tf.nn.conv2d(x, w, stride, "VALID") + b)
             h = tf.nn.relu(tf.nn.xw_plus_b(tf.reshape(x, (-1, 9 * 9 * 32)), *hidden))
@@ -93,7 +97,7 @@ def main(argv=None):
     a3c.Tmax = 20
     a3c.EPS_START = 0.0
     a3c.LEARNING_RATE = 7e-4
-    clipped.EPSILON = 0.1 / 20 ** 2
+    clipped.EPSILON = 1e-5
     clipped.MAX_NORM = 40 / 20
     clipped.ANNEAL_FRAMES = 100_000_000
     return a3c.main(argv, Server, Worker)

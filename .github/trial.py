@@ -1,0 +1,72 @@
+"""Print what a learner does in a trial of N steps: python .github/trial.py N...
+
+An environment whose trials end after N steps stands in for CartPole; all else is the script's own.
+"""
+import sys
+import unittest.mock
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import a3c_cartpole as a3c  # noqa: E402
+
+HEADER = "step", "r", "memory", "new samples (step: R)", "queue", "update", "pull"
+FORM = "{:>4} {:>3}  {:12} {:43} {:>5}  {:8} {}"
+
+
+class Steps:
+    """An environment of N steps. A state holds the number of the step that follows it."""
+    def __init__(self, n):
+        self.n = n
+
+    def reset(self, seed):
+        return np.full(4, 1, np.float32), {}
+
+    def step(self, a):
+        Brain.rows.append([""] * 7)
+        step = len(Brain.rows) - 1
+        return np.full(4, step + 1, np.float32), 1.0, step == self.n, False, {}
+
+
+class Brain(a3c.LocalBrain):
+    rows = []  # one for each step, and one for what comes before them
+
+    def train_push(self, s, a, R, s_, gamma_n):
+        super().train_push(s, a, R, s_, gamma_n)
+        self.rows[-1][3] += f"{s[0]:.0f}: {R:.3g}  "
+
+    def update_parameter_server(self):
+        queued = len(self.train_queue)
+        super().update_parameter_server()
+        self.rows[-1][5] = f"with {queued}" if not self.train_queue else "waits"
+
+    def pull_parameter_server(self):
+        super().pull_parameter_server()
+        self.rows[-1][6] = "yes"
+
+
+class Agent(a3c.Agent):
+    brain_class = Brain
+
+    def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
+        super().advantage_push_local_brain(s, a, r, s_, done, terminal)
+        memory = " ".join(f"{s[0]:.0f}" for s, _, _ in self.memory)
+        Brain.rows[-1][:5] = [f"{s[0]:.0f}", f"{r:.0f}", memory, Brain.rows[-1][3],
+                              len(self.brain.train_queue)]
+
+
+class Environment(a3c.Environment):
+    agent_class = Agent
+
+
+with a3c.tf.Graph().as_default() as graph:
+    server = a3c.ParameterServer(1, 10 ** 6, unittest.mock.Mock())
+    learner = Environment("local_thread1", "learning", server, a3c.random.Random(0))
+    server.initialize()
+    for n in map(int, sys.argv[1:]):
+        Brain.rows[:] = [["", "", "(empty)", "", 0, "", ""]]
+        learner.agent.brain.train_queue.clear()
+        score = learner.run(Steps(n))
+        print(FORM.format(*HEADER))
+        print(*(FORM.format(*row).rstrip() for row in Brain.rows), "", sep="\n")
