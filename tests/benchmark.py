@@ -128,13 +128,15 @@ a3c.Environment.reward = reward
 """
 
 
-def program_speed(name, frames, patch="", *words):
+def program_speed(name, frames, patch="", processes=None):
     """Frames/s of a program between its first line and its last one."""
     paths = str(ROOT), str(ROOT / "tests" / "variants")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "program.py")
         path.write_text(PROGRAM.format(name=name, paths=paths, patch=patch), encoding="utf-8")
-        command = [sys.executable, path, "--render", "none", "--max-frames", frames, *words]
+        command = [sys.executable, path, "--render", "none", "--max-frames", frames]
+        if processes is not None:
+            command += ["--processes", processes]
         process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
         seconds = {}
         for line in process.stdout:
@@ -146,24 +148,30 @@ def program_speed(name, frames, patch="", *words):
 
 
 def variants():
-    """Further systems beside the script: as they are, and where they are meant to gain."""
-    call = functools.partial
+    """Further systems beside the script, as they are."""
     frames = {"a3c_cartpole": 40_000, "clipped": 40_000, "memory": 10_000, "pendulum": 20_000,
               "ga3c": 40_000, "distributed": 40_000, "pong": 2000}
-    in_turn("frames/s", {name: call(program_speed, name, n) for name, n in frames.items()}, ",.0f",
-            RUNS)
+    in_turn("frames/s", {name: functools.partial(program_speed, name, n)
+                         for name, n in frames.items()}, ",.0f", RUNS)
+
+
+def gathering():
+    """GA3C beside the script, for hidden layers of several sizes."""
     for units in 16, 64, 256, 1024:
         patch = f"a3c.HIDDEN_UNITS = {units}"
         in_turn(f"frames/s, {units} hidden units", {
-            name: call(program_speed, name, 8000, patch) for name in ("a3c_cartpole", "ga3c")},
-            ",.0f", RUNS)
+            name: functools.partial(program_speed, name, 40_000, patch)
+            for name in ("a3c_cartpole", "ga3c")}, ",.0f", RUNS)
+
+
+def processes():
+    """Processes beside threads, for environments that compute for longer."""
     for milliseconds in 0, 0.2, 1, 5:
-        patch = SLOW_STEPS.format(seconds=milliseconds / 1000)
-        n = round(20_000 / (1 + 10 * milliseconds))
-        cases = {"script": call(program_speed, "a3c_cartpole", n, patch)}
-        for processes in 1, 2:
-            cases[f"{processes} processes"] = call(program_speed, "distributed", n, patch,
-                                                   "--processes", processes)
+        call = functools.partial(program_speed, frames=round(60_000 / (1 + 10 * milliseconds)),
+                                 patch=SLOW_STEPS.format(seconds=milliseconds / 1000))
+        cases = {"script": functools.partial(call, "a3c_cartpole")}
+        for n in 1, 2:
+            cases[f"{n} processes"] = functools.partial(call, "distributed", processes=n)
         in_turn(f"frames/s, a step computes {milliseconds} ms more", cases, ",.0f", RUNS)
 
 
@@ -221,6 +229,8 @@ def main():
     args, options = parser.parse_known_args()
     if args.variants:
         variants()
+        gathering()
+        processes()
         return
     if not args.against:
         learning(args.seeds, args.program, options)
