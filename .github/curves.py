@@ -29,7 +29,7 @@ for panel, run in zip(panels[0], runs):
                     all_trials.append((event.step, value.simple_value))
     for points in threads.values():
         panel.plot(*zip(*points), linewidth=0.5, alpha=0.6)
-    frames, scores = zip(*all_trials)
+    frames, scores = zip(*sorted(all_trials))
     means = [sum(scores[max(0, i - 50):i]) / min(i, 50) for i in range(1, len(scores) + 1)]
     panel.plot(frames, means, color="black", linewidth=2.5)
     panel.axhline(float(bar or 199), color="black", linestyle="--", linewidth=0.8)

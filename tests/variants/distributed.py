@@ -21,8 +21,8 @@ end of all, and so is an exception anywhere. A process that is killed is not mis
 started again by hand; while process 0 is missing, learners that claim go on after 60 s.
 
 What to look at: lines begin with their process's number; frames are those of all, trials and means
-those of one. On two busy cores, two processes played 0.6 to 1 times as many frames a second as the
-script, for calls cost more than CartPole's steps; but 1.5 to 3 times if steps compute 1 ms more.
+those of one. On two cores, two processes played half as many frames a second as the script, for
+calls cost more than CartPole's steps; but 1.6 times as many if steps compute 1 ms more.
 No password, no encryption, and tf.train.Server listens on ALL interfaces: trusted networks only.
 """
 import argparse

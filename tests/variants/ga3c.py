@@ -11,7 +11,8 @@ GPU above all, that pays. The price: the network goes on learning while samples 
 from an older policy than it has by then.
 
 Babaeizadeh et al. 2017, arXiv:1611.06256. What to look at (--logdir): batch/states and
-batch/samples, how many went together, and age, the updates since the last of them were begun.
+batch/samples, how many went together, and age, how many updates there were between the pull before
+the latest of these samples and their own.
 """
 import contextlib
 import queue
@@ -53,7 +54,7 @@ class Server(a3c.ParameterServer):
         super().__init__(learners, max_frames, log)
         coordinator = self.progress.coordinator
         self.states = Queue(coordinator, maxsize=max(learners, 1))  # (state, queue for the answer)
-        self.samples = Queue(coordinator, maxsize=4)  # (updates when they were begun, samples)
+        self.samples = Queue(coordinator, maxsize=4)  # (number of updates at their pull, samples)
         self.updates = 0  # only the trainer changes it
         self.brain = SharedBrain("shared", self)
         self.helpers = [Helper("predictor", self, self.predict, learning=False),
@@ -61,6 +62,7 @@ class Server(a3c.ParameterServer):
         self.progress.learners += 1  # the trainer: only after it ends may the test thread push
 
     def learners_left(self):
+        """Whether a learner may still ask or give: the trainer, which counts as one, does not."""
         return self.progress.learners > 1
 
     def predict(self):

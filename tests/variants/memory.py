@@ -2,7 +2,8 @@
 
 What it adds: a network that sees only where cart and pole *are* cannot know how fast they move. An
 LSTM remembers: in each step it takes in what it sees, x, and its last output, h, and adds tanh(g)
-to its cell c, the memory, through gates between 0 and 1: input (i), forgetting (f) and output (o).
+to its cell c, the memory, through gates between 0 and 1: input (i), forget (f, at 1 it keeps all)
+and output (o).
     i, g, f, o = parts of [x, h]·w + b
     c' = sigmoid(f + 1)·c + sigmoid(i)·tanh(g)
     h' = sigmoid(o)·tanh(c')
@@ -11,7 +12,8 @@ Actor and critic see h'. A state here is what is seen and what is remembered, [x
 Samples are single steps. An update takes, in order, those since the last update, lets the LSTM go
 through them again from what it remembered at the first, and sums to the last of them:
     δₜ = rₜ + γ·V(sₜ₊₁) - V(sₜ)      Aₜ = δₜ + γλ·δₜ₊₁ + (γλ)²·δₜ₊₂ + ...
-λ = 0 is the one-step advantage, λ = 1 goes to the end; between, less bias than 0, less noise.
+λ = 0 is the one-step advantage, λ = 1 adds up to the last; between: less bias than 0, less noise
+than 1.
 
 Hochreiter and Schmidhuber 1997, Gers et al. 2000 (LSTM); Schulman et al. 2016, arXiv:1506.02438
 (GAE); the A3C paper, arXiv:1602.01783, has an LSTM, too. What to look at: with --no-memory the
@@ -52,7 +54,7 @@ class Server(a3c.ParameterServer):
         def forward(s):
             """From states one after the other (T, 66) to p = [π, c', h'] (T, 66), and V (T,)."""
             seen, c, h = tf.split(s, [SEEN, CELLS, CELLS], axis=1)
-            # Through all steps at once, from what was remembered at the first of them
+            # The formulas above for all steps in turn, from c and h of the first of them alone
             steps = tf.raw_ops.BlockLSTM(
                 seq_len_max=tf.shape(s, out_type=tf.int64)[0], x=seen[:, tf.newaxis],
                 cs_prev=c[:1], h_prev=h[:1], w=w, b=b, forget_bias=1.0, cell_clip=-1.0,
@@ -95,6 +97,7 @@ class Brain(a3c.LocalBrain):
         weights = tf.where(later >= 0, (a3c.GAMMA * LAMBDA) ** later, tf.zeros_like(later))
         advantage = tf.linalg.matvec(weights, delta)  # Aₜ = Σ (γλ)^(u - t)·δᵤ, for all u ≥ t
         policy = p[:, :a3c.NUM_ACTIONS]
+        # The script subtracts v from this target: A is left
         return super()._build_loss(policy, v, a, tf.stop_gradient(v + advantage))
 
 
