@@ -21,7 +21,7 @@ class Steps:
         self.n = n
 
     def reset(self, seed):
-        return np.full(4, 1, np.float32), {}
+        return np.ones(4, np.float32), {}
 
     def step(self, a):
         Brain.rows.append([""] * 7)
@@ -52,21 +52,22 @@ class Agent(a3c.Agent):
     def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
         super().advantage_push_local_brain(s, a, r, s_, done, terminal)
         memory = " ".join(f"{s[0]:.0f}" for s, _, _ in self.memory)
-        Brain.rows[-1][:5] = [f"{s[0]:.0f}", f"{r:.0f}", memory, Brain.rows[-1][3],
-                              len(self.brain.train_queue)]
+        row = Brain.rows[-1]
+        row[:3] = [f"{s[0]:.0f}", f"{r:.0f}", memory]
+        row[4] = len(self.brain.train_queue)
 
 
 class Environment(a3c.Environment):
     agent_class = Agent
 
 
-with a3c.tf.Graph().as_default() as graph:
+with a3c.tf.Graph().as_default():
     server = a3c.ParameterServer(1, 10 ** 6, unittest.mock.Mock())
     learner = Environment("local_thread1", "learning", server, a3c.random.Random(0))
     server.initialize()
     for n in map(int, sys.argv[1:]):
         Brain.rows[:] = [["", "", "(empty)", "", 0, "", ""]]
         learner.agent.brain.train_queue.clear()
-        score = learner.run(Steps(n))
+        learner.run(Steps(n))
         print(FORM.format(*HEADER))
         print(*(FORM.format(*row).rstrip() for row in Brain.rows), "", sep="\n")

@@ -126,7 +126,7 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("memory.Brain._build_loss", "tf.stop_gradient(v + advantage)", "v + advantage")],
     "variants::ga3cs_threads_play_every_frame_and_train_every_sample": [
         ("ga3c.TRAINING_BATCH", "40", "4000"),
-        ("ga3c.Server.learners_left", "self.progress.learners > 1", "self.progress.learners > 0"),
+        ("ga3c.Queue.take", "self.progress.learners > 1", "self.progress.learners > 0"),
         ("ga3c.AskingBrain.update_parameter_server", "self.train_queue = []", "pass")],
     "variants::ga3c_gives_each_learner_the_policy_of_its_own_state": [
         ("ga3c.Server.predict", "zip(answers, self.brain.predict_p(np.concatenate(states)))",

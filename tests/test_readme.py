@@ -41,6 +41,10 @@ def test_the_japanese_page_says_the_same():
     own = re.findall(r"^```\w*\n(.*?)^```", page, re.M | re.S)
     assert len(own) > 8
     assert all(block in shown or facts(block) in map(facts, shown) for block in own)
+
+    def code(text):  # without its comments
+        return re.findall(r"^```python\n(.*?)^```", re.sub("  # .*", "", text), re.M | re.S)
+    assert code(page) and set(code(page)) <= set(code(README))
     prose = re.sub(r"^```.*?^```|^\|.*?$|\(http[^)]*\)", "", page, flags=re.M | re.S)
     numbers = re.findall(r"\d[\d,.]*\d", prose)
     assert len(numbers) > 20

@@ -233,17 +233,17 @@ def test_ga3c_gives_each_learner_the_policy_of_its_own_state(build, rng):
     for brain, s in zip(built.brains, states):
         built.server.states.give((s, brain.answer))
     built.progress.learners = 1  # the predictor ends when all are answered
-    built.server.predict()
+    with pytest.raises(a3c.Stopped):
+        built.server.predict()
     wanted = built.server.brain.predict_p(states[:, 0])
     np.testing.assert_allclose([brain.answer.take()[0] for brain in built.brains], wanted)
     built.log.write.assert_called_once_with({"batch/states": 8})
 
 
 def test_nobody_waits_at_ga3cs_queues_after_a_stop():
-    coordinator = tf.train.Coordinator()
-    full, empty = ga3c.Queue(coordinator, 1), ga3c.Queue(coordinator, 1)
+    progress = a3c.Progress(learners=2, max_frames=1)
+    full, empty = ga3c.Queue(progress, 1), ga3c.Queue(progress, 1)
     full.give(1)
-    assert empty.take(needed=lambda: False) is None
     stopped = []
 
     def wait(method, *args):
@@ -254,7 +254,7 @@ def test_nobody_waits_at_ga3cs_queues_after_a_stop():
                for args in ((full.give, 2), (empty.take,))]
     for thread in threads:
         thread.start()
-    coordinator.request_stop()
+    progress.coordinator.request_stop()
     for thread in threads:
         thread.join(timeout=20)
     assert len(stopped) == 2

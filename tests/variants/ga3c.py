@@ -11,8 +11,7 @@ GPU above all, that pays. The price: the network goes on learning while samples 
 from an older policy than it has by then.
 
 Babaeizadeh et al. 2017, arXiv:1611.06256. What to look at (--logdir): batch/states and
-batch/samples, how many went together, and age, how many updates there were between the pull before
-the latest of these samples and their own.
+batch/samples, how many went together, and age: how many updates the latest of them have missed.
 """
 import contextlib
 import queue
@@ -28,46 +27,41 @@ TRAINING_BATCH = 40  # samples, at least
 
 
 class Queue(queue.Queue):
-    """A bounded queue where nobody waits for ever: `give` and `take` raise Stopped at a stop."""
-    def __init__(self, coordinator, maxsize):
+    """A bounded queue where nobody waits for ever: `give` and `take` raise Stopped at a stop,
+    `take` also if there is nothing and no learner is left who might give or ask."""
+    def __init__(self, progress, maxsize):
         super().__init__(maxsize)
-        self.coordinator = coordinator
+        self.progress = progress
 
     def give(self, item):
-        while not self.coordinator.should_stop():
+        while not self.progress.coordinator.should_stop():
             with contextlib.suppress(queue.Full):
                 return self.put(item, timeout=0.1)
         raise a3c.Stopped
 
-    def take(self, needed=lambda: True):
-        """The next item; None if there is none and none is needed any more."""
-        while not self.coordinator.should_stop():
+    def take(self):
+        learners_left = True
+        while learners_left and not self.progress.coordinator.should_stop():
+            learners_left = self.progress.learners > 1  # the trainer counts as one
             with contextlib.suppress(queue.Empty):
                 return self.get(timeout=0.1)
-            if not needed():
-                return None
         raise a3c.Stopped
 
 
 class Server(a3c.ParameterServer):
     def __init__(self, learners, max_frames, log):
         super().__init__(learners, max_frames, log)
-        coordinator = self.progress.coordinator
-        self.states = Queue(coordinator, maxsize=max(learners, 1))  # (state, queue for the answer)
-        self.samples = Queue(coordinator, maxsize=4)  # (number of updates at their pull, samples)
+        self.progress.learners += 1  # the trainer: only after it ends may the test thread push
+        self.states = Queue(self.progress, maxsize=learners)  # (state, queue for the answer)
+        self.samples = Queue(self.progress, maxsize=4)  # (number of updates at their pull, samples)
         self.updates = 0  # only the trainer changes it
         self.brain = SharedBrain("shared", self)
         self.helpers = [Helper("predictor", self, self.predict, learning=False),
                         Helper("trainer", self, self.train, learning=True)]
-        self.progress.learners += 1  # the trainer: only after it ends may the test thread push
-
-    def learners_left(self):
-        """Whether a learner may still ask or give: the trainer, which counts as one, does not."""
-        return self.progress.learners > 1
 
     def predict(self):
-        while first := self.states.take(self.learners_left):
-            asked = [first]
+        while True:  # until `take` raises Stopped
+            asked = [self.states.take()]
             while not self.states.empty():
                 asked.append(self.states.get())
             states, answers = zip(*asked)
@@ -77,12 +71,11 @@ class Server(a3c.ParameterServer):
 
     def train(self):
         batch = self.brain.train_queue  # an update empties it
-        while taken := self.samples.take(self.learners_left):
-            begun, more = taken
+        while True:
+            begun, more = self.samples.take()
             batch += more
             if len(batch) >= TRAINING_BATCH:
-                age = self.updates - begun
-                self.log.write({"batch/samples": len(batch), "age": age})
+                self.log.write({"batch/samples": len(batch), "age": self.updates - begun})
                 self.brain.update_parameter_server()
                 self.updates += 1
 
@@ -100,13 +93,12 @@ class Helper(a3c.Worker_thread):
         self._learn = self._test = work
 
 
-class AskingBrain:
-    """What a learner has in place of a network: the way to the queues."""
+class AskingBrain(a3c.LocalBrain):
+    """A learner's: builds no network, but puts into the queues what a LocalBrain would do."""
     def __init__(self, name, server):
         self.server = server
-        self.answer = Queue(server.progress.coordinator, maxsize=1)
         self.train_queue = []
-        self.begun = 0
+        self.answer = Queue(server.progress, maxsize=1)
 
     def pull_parameter_server(self):
         self.begun = self.server.updates  # nothing to pull; only notes when samples begin
@@ -114,9 +106,6 @@ class AskingBrain:
     def predict_p(self, s):
         self.server.states.give((s, self.answer))
         return self.answer.take()
-
-    def train_push(self, *sample):
-        self.train_queue.append(sample)
 
     def update_parameter_server(self):
         self.server.samples.give((self.begun, self.train_queue))

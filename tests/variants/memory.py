@@ -12,8 +12,7 @@ Actor and critic see h'. A state here is what is seen and what is remembered, [x
 Samples are single steps. An update takes, in order, those since the last update, lets the LSTM go
 through them again from what it remembered at the first, and sums to the last of them:
     δₜ = rₜ + γ·V(sₜ₊₁) - V(sₜ)      Aₜ = δₜ + γλ·δₜ₊₁ + (γλ)²·δₜ₊₂ + ...
-λ = 0 is the one-step advantage, λ = 1 adds up to the last; between: less bias than 0, less noise
-than 1.
+λ = 0 is the one-step advantage, λ = 1 the sum of all; between: less bias than 0, less noise than 1.
 
 Hochreiter and Schmidhuber 1997, Gers et al. 2000 (LSTM); Schulman et al. 2016, arXiv:1506.02438
 (GAE); the A3C paper, arXiv:1602.01783, has an LSTM, too. What to look at: with --no-memory the
