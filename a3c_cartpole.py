@@ -13,7 +13,7 @@ Changes from the tutorial: today's packages, no Keras. The graph is complete bef
 What threads tell each other is in `Progress`; TensorFlow's Coordinator ends them. Learners share
 a core. Returns are summed from scratch. A sample holds the factor of V(s'), γⁿ or 0 (no GAMMA_N,
 NONE_STATE, mask). A learner only *claims* to have learned: the test thread examines a copy of the
-shared network, taking the likelier actions; what passes is copied back, as learning went on.
+shared network, taking the likelier actions; what passes is copied back: others went on learning.
 """
 import argparse
 import collections
@@ -157,7 +157,7 @@ class LocalBrain:
             self._build_graph()
 
     def _build_model(self):
-        self.weights, self.forward = self.server._build_model()  # its recipe, new weights
+        self.weights, self.forward = self.server._build_model()  # new weights, in my scope
 
     def _build_loss(self, p, v, a, target):
         """The loss -log π(a|s)·A + 0.5·A² + 0.01·Σ π·log π, with the advantage A = target - V(s)
@@ -257,7 +257,8 @@ class Agent:
 
     def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
         """Take in a step (§2.1): state (4,), action, reward, next state (4,), whether the trial is
-        done, and s_ terminal: nothing follows. Queue the samples whose return is now complete."""
+        done, and s_ terminal: nothing follows (if a time limit is no end, something does). Queue
+        the samples whose return is now complete."""
         self.memory.append((s, a, r))
         if len(self.memory) == N_STEP_RETURN:
             self._push_oldest(s_, terminal)
@@ -362,7 +363,7 @@ class Worker_thread:
     def _learn(self):
         self._share_core()
         scores = collections.deque(maxlen=CLAIM_TRIALS)  # of the latest trials
-        while True:  # until Environment.run raises Stopped
+        while True:  # until Stopped is raised
             scores.append(self.environment.run())
             self.log.trial(self.name, scores)
             mean = sum(scores) / len(scores)
