@@ -11,9 +11,9 @@ again and again: that is A3C (arXiv:1602.01783). Begin with Environment.run, and
 
 Changes from the tutorial: today's packages, no Keras. The graph is complete before threads start.
 What threads tell each other is in `Progress`; TensorFlow's Coordinator ends them. Learners share
-a core. Returns are summed from scratch. A sample holds the factor of V(s'), γⁿ or 0 (no GAMMA_N,
-NONE_STATE, mask). A learner only *claims* to have learned: the test thread examines a copy of the
-shared network, taking the likelier actions; what passes is copied back: others went on learning.
+a core. Returns are summed from scratch. A sample holds the factor of V(s'), γⁿ or 0, in place of
+GAMMA_N, NONE_STATE, mask. A learner only *claims* to have learned: the test thread examines a copy
+of the network, taking the likelier actions, and copies back what passes, as others went on.
 """
 import argparse
 import collections
@@ -153,7 +153,7 @@ class LocalBrain:
         self.train_queue = []  # samples (s, a, R, s', factor of V(s')); s' is n steps on
         with tf.variable_scope(name):  # variables made here are new ones: name/hidden/weights, ...
             self._build_model()
-        with tf.name_scope(name + "/"):  # the names of operations begin in the same way
+        with tf.name_scope(name + "/"):  # operations: under the same name, not name_1
             self._build_graph()
 
     def _build_model(self):
@@ -341,7 +341,8 @@ class Worker_thread:
         self.environment = self.environment_class(thread_name, thread_type, parameter_server, rng)
 
     def run(self):
-        """Do the work of this thread. An exception stops all; `main` hears of it by `join`."""
+        """Do the work of this thread. If it fails, the coordinator keeps the exception, tells all
+        threads to stop, and raises it in `main`, by `join`."""
         work = self._learn if self.learning else self._test
         with self.progress.coordinator.stop_on_exception():
             try:
