@@ -13,7 +13,7 @@ Changes from the tutorial: today's packages, no Keras. The graph is complete bef
 What threads tell each other is in `Progress`; TensorFlow's Coordinator ends them. Learners share
 a core. Returns are summed from scratch. A sample holds the factor of V(s'), γⁿ or 0, in place of
 GAMMA_N, NONE_STATE, mask. A learner only *claims* to have learned: the test thread examines a copy
-of the network, taking the likelier actions, and copies back what passes, as others went on.
+of the network, taking the likelier actions, and copies back what passes, because others went on.
 """
 import argparse
 import collections
