@@ -80,7 +80,7 @@ class GraphCall:
         self.options = CallableOptions(feed=names[0], fetch=names[1], target=names[2])
         self.types = [tensor.dtype.as_numpy_dtype for tensor in feeds]
         self.session = session
-        self.function = None  # made at the first call, when the graph is complete
+        self.function = None  # made at the first call, by one thread, from the complete graph
 
     def __call__(self, *arrays):
         if self.function is None:
@@ -356,7 +356,7 @@ class Worker_thread:
 
     def _share_core(self):
         # Learners on one core are faster: while a graph call frees Python's lock (GIL) for some
-        # microseconds, a thread on another would take it, and the caller then wait. Linux only.
+        # microseconds, a thread on another core would take it, and the caller wait. Linux only.
         if hasattr(os, "sched_setaffinity"):
             cores = sorted(os.sched_getaffinity(0))
             os.sched_setaffinity(0, {cores[os.getpid() % len(cores)]})  # for this thread alone
