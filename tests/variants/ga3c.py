@@ -1,11 +1,9 @@
 """GA3C: learners without networks of their own; others predict and train for them, in batches.
 
 What it changes: an A3C learner asks its own copy of the network about one state at a time. Here all
-learners put their states into a queue. The predictor, a thread, takes all that wait there, asks the
-one network about them together, and gives each learner its π. The trainer, another thread, gathers
-the learners' samples until they make a larger update. The formulas are the script's.
-    learner:  state   -> queue -> predictor, for all that wait -> π
-              samples -> queue -> trainer, when there are enough -> the one network
+learners share one network, and two more threads use it for them. The formulas are the script's.
+    learner:  state   -> queue -> predictor, for all that wait -> π, back to each learner
+              samples -> queue -> trainer, when there are enough -> an update of the one network
 One call for many states costs little more than one for a single state: with large networks, on a
 GPU above all, that pays. The price: the network goes on learning while samples wait, which come
 from an older policy than it has by then.
