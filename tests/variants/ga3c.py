@@ -9,7 +9,7 @@ GPU above all, that pays. The price: the network goes on learning while samples 
 from an older policy than it has by then.
 
 Babaeizadeh et al. 2017, arXiv:1611.06256. What to look at (--logdir): batch/states and
-batch/samples, how many went together, and age: how many updates the latest of them have missed.
+batch/samples, how many went together, and age: updates since the pull before the latest samples.
 """
 import contextlib
 import queue
@@ -88,11 +88,11 @@ class Helper(a3c.Worker_thread):
     """Does `work`, in the script's `run`, until no learner is left; an exception stops all."""
     def __init__(self, name, server, work, learning):
         self.name, self.progress, self.learning = name, server.progress, learning
-        self._learn = self._test = work
+        self._learn = self._test = work  # `run` takes one of them
 
 
 class AskingBrain(a3c.LocalBrain):
-    """A learner's: builds no network, but puts into the queues what a LocalBrain would do."""
+    """A learner's: has no network, but hands states and samples to those that have one."""
     def __init__(self, name, server):
         self.server = server
         self.train_queue = []

@@ -10,7 +10,7 @@ and output (o).
 Actor and critic see h'. A state here is what is seen and what is remembered, [x, c, h].
 
 Samples are single steps. An update takes, in order, those since the last update, lets the LSTM go
-through them again from what it remembered at the first, and sums to the last of them:
+through them again from what it remembered at the first, and sums their surprises δ to the last:
     δₜ = rₜ + γ·V(sₜ₊₁) - V(sₜ)      Aₜ = δₜ + γλ·δₜ₊₁ + (γλ)²·δₜ₊₂ + ...
 λ = 0 is the one-step advantage, λ = 1 the sum of all; between: less bias than 0, less noise than 1.
 
