@@ -10,10 +10,10 @@ whose advantage A is positive, becomes likelier. All learn into the shared netwo
 again and again: that is A3C (arXiv:1602.01783). Begin with Environment.run, and end with `main`.
 
 Changes from the tutorial: today's packages, no Keras. The graph is complete before threads start.
-What threads tell each other is in `Progress`; TensorFlow's Coordinator ends them. Learners share
-a core. Returns are summed from scratch. A sample holds the factor of V(s'), γⁿ or 0, in place of
-GAMMA_N, NONE_STATE, mask. A learner only *claims* to have learned: the test thread examines a copy
-of the network, taking the likelier actions, and copies back what passes, because others went on.
+What threads tell each other is in `Progress`; if one fails, TensorFlow's Coordinator ends all.
+Learners share a core. Returns are summed from scratch. A sample holds the factor of V(s'), γⁿ or
+0, in place of GAMMA_N, NONE_STATE, mask. A learner only *claims* to have learned: the test thread
+examines a copy of the network, taking the likelier actions, and copies back what passes.
 """
 import argparse
 import collections
@@ -58,7 +58,7 @@ TEST_TRIALS = 3  # trials that are shown at the end
 MAX_FRAMES = 1_000_000  # steps of all learners together, before they give up
 N_WORKERS = 8  # learning threads
 Tmax = 10  # steps between two updates of a thread, at most
-MIN_BATCH = 5  # an update waits for so many samples (matters only in trials under 5 steps)
+MIN_BATCH = 5  # an update waits for so many samples (as it is, only after trials under 5 steps)
 HIDDEN_UNITS = 16
 LEARNING_RATE = 5e-3
 RMSPROP_DECAY = 0.99
@@ -80,7 +80,7 @@ class GraphCall:
         self.options = CallableOptions(feed=names[0], fetch=names[1], target=names[2])
         self.types = [tensor.dtype.as_numpy_dtype for tensor in feeds]
         self.session = session
-        self.function = None  # made at the first call, by one thread, from the complete graph
+        self.function = None  # made at the first call; one thread uses it, and the graph stays
 
     def __call__(self, *arrays):
         if self.function is None:
@@ -106,7 +106,7 @@ class ParameterServer:
             self.optimizer = self._build_optimizer()  # with averages that all threads share
 
     def _open_session(self):
-        # So small a call runs fastest within the thread that makes it, beside those of others.
+        # So small a call is fastest within the thread that makes it, without threads to help it.
         config = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
         config.device_count["GPU"] = 0
         config.experimental.executor_type = "SINGLE_THREADED_EXECUTOR"
@@ -153,7 +153,7 @@ class LocalBrain:
         self.train_queue = []  # samples (s, a, R, s', factor of V(s')); s' is n steps on
         with tf.variable_scope(name):  # variables made here are new ones: name/hidden/weights, ...
             self._build_model()
-        with tf.name_scope(name + "/"):  # operations: under the same name, not name_1
+        with tf.name_scope(name + "/"):  # operations: the slash takes name again, not name_1
             self._build_graph()
 
     def _build_model(self):
@@ -209,7 +209,7 @@ class LocalBrain:
         return GraphCall(self.server.session, targets=assign)
 
     def pull_parameter_server(self):
-        """Take the server's weights: learners per trial and update, the test thread per exam."""
+        """Take the server's weights: a learner per trial and update, the test thread per exam."""
         self._pull()
 
     def push_parameter_server(self):
@@ -257,7 +257,7 @@ class Agent:
 
     def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
         """Take in a step (§2.1): state (4,), action, reward, next state (4,), whether the trial is
-        done, and s_ terminal: nothing follows (if a time limit is no end, something does). Queue
+        done, and whether s_ is terminal (nothing follows; after a time limit something may). Queue
         the samples whose return is now complete."""
         self.memory.append((s, a, r))
         if len(self.memory) == N_STEP_RETURN:
@@ -291,7 +291,7 @@ class Environment:
 
     def make(self, render_mode=None):
         """A new CartPole; for a film, with the render_mode "rgb_array_list"."""
-        return gym.make(ENV, render_mode=render_mode, disable_env_checker=True)  # slow
+        return gym.make(ENV, render_mode=render_mode, disable_env_checker=True)  # it is slow
 
     def reward(self, r, step, done):
         """What the learner gets in place of CartPole's r, which is 1 for each step: 0 on the way,
@@ -306,7 +306,7 @@ class Environment:
         environment's rewards: for CartPole the number of steps. Raises Stopped if it has to end."""
         env = env or self.env
         if self.learning:
-            self.agent.brain.pull_parameter_server()  # matters at first and after a claim
+            self.agent.brain.pull_parameter_server()  # for the first trial, or after a claim's wait
         self.agent.begin_trial()
         s, _ = env.reset(seed=self.rng.randrange(2 ** 31))
         step, score, done = 0, 0.0, False
@@ -399,7 +399,7 @@ class Stopped(Exception):
 class Progress:
     """What threads tell each other, in the tutorial by globals: frames, claims, verdicts, the end.
     Counters change under `lock`, because `+= 1` reads, adds and writes. Flags and claims need none:
-    no thread sees half of an assignment, append or pop. TensorFlow's Coordinator locks itself."""
+    no thread sees half of an assignment, append or pop. The Coordinator has its own."""
     def __init__(self, learners, max_frames):
         self.lock = threading.Lock()
         self.frames = 0  # steps of all learners
@@ -486,7 +486,7 @@ def main(argv=None, server_class=ParameterServer, worker_class=Worker_thread):
         while threads[0].is_alive() and not interrupted.is_set() and not coordinator.should_stop():
             threads[0].join(0.1)
         coordinator.request_stop()
-        try:  # `join` raises what failed in a thread; after a Ctrl-C that may be a film cut short
+        try:  # `join` raises a thread's failure; not after a Ctrl-C, which may cut a film short
             with contextlib.suppress(RuntimeError if interrupted.is_set() else ()):
                 coordinator.join(threads, stop_grace_period_secs=1.5, ignore_live_threads=True)
         finally:
@@ -544,7 +544,7 @@ def can_open_window():
 
 @contextlib.contextmanager
 def interrupts_noted():
-    """Gives an event that a first Ctrl-C or SIGTERM sets; a second one raises KeyboardInterrupt."""
+    """Gives an event that a Ctrl-C or SIGTERM sets; the same again raises KeyboardInterrupt."""
     noted = threading.Event()
     def note(number, frame):
         noted.set()
@@ -572,7 +572,7 @@ class Log:
         variables = tf.global_variables("parameter_server/")
         self.saver = tf.train.Saver(variables, save_relative_paths=True)
         try:
-            flag, folder = "--checkpoint", options.checkpoint
+            flag, folder = "--checkpoint", options.checkpoint  # for the message below
             if options.play or folder and os.path.exists(os.path.join(folder, "checkpoint")):
                 server.progress.resume(self.load(folder), learned=options.play)
             if folder is not None:

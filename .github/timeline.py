@@ -97,10 +97,10 @@ a3c.LEARNED_MEAN = float("inf")  # nobody claims
 events = stretch(record(2, 20_000, FreeWorker))
 print("    µs  server   local_thread1              local_thread2")
 for at, name, what, number, of in events:
-    words = f"pulls W{of}" if what == "pull" else f"updates: gradient at W{of}"
+    words = f"pulls #{of}" if what == "pull" else f"updates: gradient at #{of}"
     if name == "local_thread2":
         words = f"{'':27}{words}"
-    print(f"{1e6 * (at - events[0][0]):6.0f}  {f'W{number}':9}{words}")
+    print(f"{1e6 * (at - events[0][0]):6.0f}  #{number:<8}{words}")
 print()
 for title, worker_class in ("sharing a core", Worker), ("on all cores", FreeWorker):
     found = ages(record(8, 40_000, worker_class))

@@ -100,7 +100,7 @@ def test_the_recorded_updates_are_of_a_run_and_fit_together():
     def check(text):
         pulled, latest = {}, None
         for line in text.splitlines():
-            server, indent, what, of = re.match(r" *\d+  W(\d+)( +)(\w+).* W(\d+)$", line).groups()
+            server, indent, what, of = re.match(r" *\d+  #(\d+)( +)(\w+).* #(\d+)$", line).groups()
             if what == "pulls":
                 assert server == of == (latest or of)
                 pulled[len(indent) > 9] = of
