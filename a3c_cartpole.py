@@ -1,35 +1,57 @@
 """Asynchronous Advantage Actor-Critic (A3C) on CartPole, in one file.
 
-`python a3c_cartpole.py` learns to balance a pole, then films the learned policy and, where a window
-can open, shows it (options: --help). Read it beside sugulu's tutorial, whose sections (§) it names:
+`python a3c_cartpole.py` learns to balance a pole and then films the learned policy. Where a window
+can open, you can also watch it live. `--help` lists the options. The file follows sugulu's tutorial
+(in Japanese), and a § refers to one of its sections:
 https://qiita.com/sugulu/items/acbc909dd9b74b043e45
 
-Several threads play at once, each with a copy of one network: its actor π(a|s) chooses actions, its
-critic V(s) predicts what is to be gained from s on. An action that brought more than predicted,
-whose advantage A is positive, becomes likelier. All learn into the shared network and copy it,
-again and again: that is A3C (arXiv:1602.01783). Begin with Environment.run, and end with `main`.
+If you know DQN: A3C (arXiv:1602.01783) has no Q, no replay memory and no target network. Its
+network has two heads. The actor gives π(a|s), the probability of each action. The critic gives
+V(s), the expected return from state s. The advantage A says how much more an action brought than
+V(s); training makes actions with a positive A more likely. Successive steps of one episode are much
+alike. DQN mixes them in its replay memory; in A3C several threads play different episodes at the
+same time. Each thread copies the shared network, plays up to ten steps, computes a gradient with
+its copy, applies the gradient to the shared network, and starts over.
 
-Changes from the tutorial: today's packages, no Keras. The graph is complete before threads start.
-What threads tell each other is in `Progress`; if one fails, TensorFlow's Coordinator ends all.
-Learners share a core. Returns are summed from scratch. A sample holds the factor of V(s'), γⁿ or
-0, in place of GAMMA_N, NONE_STATE, mask. A learner only *claims* to have learned: the test thread
-examines a copy of the network, taking the likelier actions, and copies back what passes.
+TensorFlow 1 works in two steps. The methods called `_build_…` and `build_…` only describe
+computations, as a graph. Later a session, which holds the values of all variables, runs parts of
+the graph. A `GraphCall` is such a part as a Python function. A scope is a prefix for names in the
+graph, so that each thread can have a network of its own.
+
+The classes stand in the tutorial's order. To follow one step of the pole through the program, read
+Environment.run, Agent, LocalBrain, ParameterServer, Worker_thread, Progress and main. Whatever
+comes after `main` isn't A3C. The programs in tests/variants replace parts by subclasses, for
+example through `brain_class`.
+
+Changes from the tutorial:
+- It runs on today's packages, without Keras. The graph is complete before the threads start.
+- An episode is what the tutorial calls a trial (試行).
+- The threads share their state in `Progress`, not in globals. If one thread fails, TensorFlow's
+  Coordinator stops them all.
+- Each return is summed from scratch. A sample holds the factor of V(s'), which is γⁿ or 0, instead
+  of GAMMA_N, NONE_STATE and a mask.
+- Training reaches the threshold with the latest ten episodes of all learners together, not of one
+  thread. Then the learners wait while the test thread plays ten episodes with a copy of the
+  network, always taking the most likely action. Only this evaluation decides that the task is
+  learned.
+- On Linux all learners share one CPU core, because that is faster (see `share_one_core`).
 """
 import argparse
 import collections
-import contextlib
+import gc
+import importlib.util
 import os
 import random
-import signal
 import sys
 import threading
 import time
-import unittest.mock
+from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # oneDNN slows down matrices as small as these
-os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # TensorFlow starts sooner without a Keras
-os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")  # OpenGL crashes beside TensorFlow
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # oneDNN slows down matrices this small
+os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # so TensorFlow doesn't import Keras 3
+os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")  # OpenGL and TensorFlow crash together
+gc.disable()  # the imports create so many objects that garbage collection would take 0.4 s
 try:
     import numpy as np
     import tensorflow.compat.v1 as tf
@@ -37,76 +59,70 @@ try:
     try:
         import gymnasium as gym
     except ModuleNotFoundError:
-        import gym  # 0.26 will do
+        import gym  # version 0.26 works too
 except ModuleNotFoundError as error:
     sys.exit(f"{error}: run  pip install -r requirements.txt")
-except KeyboardInterrupt:
-    sys.exit(130)
+gc.enable()
+gc.freeze()  # the imported objects stay, so the garbage collector can skip them
 
 tf.disable_eager_execution()
 tf.get_logger().setLevel("FATAL")
-gym.logger.min_level = gym.logger.ERROR  # no advice to take CartPole-v1: v0 is the tutorial's
+gym.logger.min_level = gym.logger.ERROR  # no advice to use CartPole-v1: the tutorial uses v0
 
 ENV = "CartPole-v0"
-NUM_STATES = 4  # cart position x and velocity v, pole angle θ and its velocity ω
-NUM_ACTIONS = 2  # push the cart to the left, to the right
-TIME_LIMIT_IS_END = True  # nothing follows step 200; if False, V(s') stands for what would follow
-LEARNED_MEAN = 199  # the mean score (a trial's steps, at most 200) must exceed this ...
-CLAIM_TRIALS = 10  # ... over so many latest trials of a learner: then it claims to have learned
-EXAM_TRIALS = 10  # ... and over so many trials of the test thread: then the claim is confirmed
-TEST_TRIALS = 3  # trials that are shown at the end
-MAX_FRAMES = 1_000_000  # steps of all learners together, before they give up
+NUM_STATES = 4  # cart position x, its velocity v, pole angle θ, its velocity ω
+NUM_ACTIONS = 2  # push the cart to the left or to the right
+TIME_LIMIT_IS_END = True  # step 200 ends an episode like a fall; if False, V(s') counts there
+LEARNED_MEAN = 199  # two mean scores must exceed this; a score is the number of steps, at most 200
+THRESHOLD_EPISODES = 10  # the first is the mean of this many latest episodes of all learners
+EVALUATION_EPISODES = 10  # the second is the mean of this many episodes of the test thread
+TEST_EPISODES = 3  # episodes to film and show at the end
+MAX_FRAMES = 1_000_000  # steps of all learners together before they give up
 N_WORKERS = 8  # learning threads
-Tmax = 10  # steps between two updates of a thread, at most
-MIN_BATCH = 5  # an update waits for so many samples (as set here, only after trials under 5 steps)
+SHARE_ONE_CORE = True  # run all learners on one CPU core
+Tmax = 10  # steps a thread plays between two updates, at most
+MIN_BATCH = 5  # an update waits for this many samples; on CartPole it never has to
 HIDDEN_UNITS = 16
 LEARNING_RATE = 5e-3
 RMSPROP_DECAY = 0.99
-LOSS_V = 0.5  # weight of the critic's loss, beside the actor's
-LOSS_ENTROPY = 0.01  # weight of the entropy term
-GAMMA = 0.99  # γ: what a reward counts that comes a step later
+LOSS_V = 0.5  # weight of the critic's loss; the actor's has weight 1
+LOSS_ENTROPY = 0.01  # weight of the entropy bonus
+GAMMA = 0.99  # discount γ: a reward one step later counts 0.99 times as much
 N_STEP_RETURN = 5  # rewards in a return
-EPS_START = 0.5  # ε, the chance of a random action, beside the exploration of π: at first ...
-EPS_END = 0.0  # ... and at last
-EPS_STEPS = 1600  # frames of all threads together in which it falls
-
-
-class GraphCall:
-    """TensorFlow works in two steps: a graph describes computations, then a session runs parts of
-    it. A GraphCall runs one part, like a function: its arguments fill the inputs `feeds`; `fetches`
-    come back as a list of arrays; `targets` are run only for what they do (assign weights)."""
-    def __init__(self, session, feeds=(), fetches=(), targets=()):
-        names = [[part.name for part in parts] for parts in (feeds, fetches, targets)]
-        self.options = CallableOptions(feed=names[0], fetch=names[1], target=names[2])
-        self.types = [tensor.dtype.as_numpy_dtype for tensor in feeds]
-        self.session = session
-        self.function = None  # made at the first call; one thread uses it, and the graph stays
-
-    def __call__(self, *arrays):
-        if self.function is None:
-            # Not in TensorFlow's public interface, but takes a tenth of the time of `Session.run`.
-            self.function = self.session._make_callable_from_options(self.options)
-        # It checks no types: a float64 array where float32 is expected would end the process.
-        return self.function(*map(np.asarray, arrays, self.types))
+EPS_START = 0.5  # ε, the chance of a random action; the tutorial adds it to A3C, which draws from π
+EPS_END = 0.0  # ε falls linearly to this
+EPS_STEPS = 1600  # over this many frames of all learners together
+SAVE_SECONDS = 60  # time between two saves while learning
 
 
 class ParameterServer:
-    """The shared network and its optimizer (§3.5), and the session, which holds all weights.
-    TensorFlow updates each array and its RMSProp average under a lock of their own: no update is
-    lost. No lock covers all arrays: a pull may mix old with new ones, and a gradient may come from
-    an outdated copy. A3C accepts that, as "Hogwild" does (arXiv:1106.5730), so that threads hardly
-    wait. learners: their number; max_frames: their steps, all together."""
-    def __init__(self, learners, max_frames, log):
-        self.log = log  # is told what happens
-        self.progress = Progress(learners, max_frames)
-        self.session = self._open_session()
-        self.helpers = []  # a subclass may add further threads' work: objects with name and run()
-        with tf.variable_scope("parameter_server"):
-            self.weights, self.forward = self._build_model()
-            self.optimizer = self._build_optimizer()  # with averages that all threads share
+    """The shared network and its optimizer (§3.5).
 
-    def _open_session(self):
-        # So small a call is fastest within the thread that makes it, without threads to help it.
+    It also holds everything else that the threads share: the session, `progress`, `log` and
+    `checkpoint`. options: what `parse` returns.
+
+    Learners don't take turns. TensorFlow locks an array and its RMSProp average while an update
+    changes them, so no update is lost. But there is no lock around the whole network: a pull may
+    mix old arrays with new ones. And a gradient may be stale, because other threads have moved the
+    server's weights since its thread's pull. A3C accepts both, as Hogwild! does (arXiv:1106.5730).
+    """
+    def __init__(self, options):
+        self.options = options
+        self.progress = self.make_progress(options)
+        self.log = Log(options, self.progress)
+        self.session = self.open_session()
+        self.helpers = []  # a subclass can add more threads: objects with a name and a method run
+        with tf.variable_scope("parameter_server"):
+            self.forward = self._build_model()
+            self.optimizer = self.build_optimizer()  # all threads share its averages
+        self.weights = tf.trainable_variables("parameter_server/")
+        self.checkpoint = Checkpoint(options, self)
+
+    def make_progress(self, options):
+        return Progress(options.workers, options.max_frames)
+
+    def open_session(self):
+        # Calls this small are fastest inside the thread that makes them, without helper threads.
         config = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
         config.device_count["GPU"] = 0
         config.experimental.executor_type = "SINGLE_THREADED_EXECUTOR"
@@ -114,12 +130,9 @@ class ParameterServer:
         return tf.Session(config=config)  # many threads may use it at once
 
     def _build_model(self):
-        """Make the variables of one network (§2.2). Returns a list of them and a forward pass, from
-        states s (batch, 4) to the policy p (batch, 2), π of each action, and values v (batch,)."""
-        def layer(name, n_inputs, units):
-            w = tf.get_variable(name + "/weights", (n_inputs, units))  # starts Glorot-uniform
-            b = tf.get_variable(name + "/biases", (units,), initializer=tf.zeros_initializer())
-            return [w, b]
+        """Make the variables of one network (§2.2) in the current variable scope. Returns its
+        forward pass, a function from states s (batch, 4) to the policy p (batch, 2), the
+        probability of each action, and the values v (batch,)."""
         hidden = layer("hidden", NUM_STATES, HIDDEN_UNITS)
         actor = layer("actor", HIDDEN_UNITS, NUM_ACTIONS)
         critic = layer("critic", HIDDEN_UNITS, 1)
@@ -129,77 +142,83 @@ class ParameterServer:
             p = tf.nn.softmax(tf.nn.xw_plus_b(h, *actor))  # (batch, 2)
             v = tf.squeeze(tf.nn.xw_plus_b(h, *critic), axis=1)  # (batch, 1) -> (batch,)
             return p, v
-        return hidden + actor + critic, forward
+        return forward
 
-    def _build_optimizer(self):
+    def build_optimizer(self):
         return tf.train.RMSPropOptimizer(LEARNING_RATE, RMSPROP_DECAY)
 
-    def _build_update(self, gradients):
-        """The operation that moves the server's weights by `gradients`, one for each of them."""
+    def build_update(self, gradients):
+        """Returns the operation that moves the server's weights. gradients: one for each array in
+        self.weights, of the same shape."""
         return self.optimizer.apply_gradients(zip(gradients, self.weights), name="update")
 
     def initialize(self):
-        """Give all variables their first values, once the graph is complete."""
+        """Give all variables their first values. Call it once, when the graph is complete."""
         self.session.run(tf.global_variables_initializer())
 
 
 class LocalBrain:
-    """A thread's own copy of the network (§3.6): gives π, and computes the gradients that move the
-    server's weights. Whatever is built here only describes; a GraphCall runs it."""
-    action_type, action_shape = tf.int32, ()  # an action is a number
+    """A thread's own copy of the network (§3.6). It predicts π and computes gradients.
+
+    name: the thread's name, which is also the scope of everything built here.
+    """
+    action_type, action_shape = tf.int32, ()  # an action is one number
 
     def __init__(self, name, parameter_server):
+        self.name = name
         self.server = parameter_server
-        self.train_queue = []  # samples (s, a, R, s', factor of V(s')); s' is n steps on
-        with tf.variable_scope(name):  # variables made here are new ones: name/hidden/weights, ...
+        self.train_queue = []  # samples (s, a, R, s', factor of V(s')), where s' is n steps after s
+        # The new variables are called name/hidden/weights and so on. The first pull fills them.
+        with tf.variable_scope(name, initializer=tf.zeros_initializer()):
             self._build_model()
-        with tf.name_scope(name + "/"):  # operations: the slash takes name again, not name_1
+        with tf.name_scope(name + "/"):  # the slash opens the same scope again, not name_1
             self._build_graph()
 
     def _build_model(self):
-        self.weights, self.forward = self.server._build_model()  # new weights, in my scope
+        self.forward = self.server._build_model()
+        self.weights = tf.trainable_variables(self.name + "/")
 
-    def _build_loss(self, p, v, a, target):
-        """The loss -log π(a|s)·A + 0.5·A² + 0.01·Σ π·log π, with the advantage A = target - V(s)
-        (§2.2), as its three terms, each (batch,). p: the policy (batch, 2); v: V(s) (batch,);
-        a: the actions (batch,); target: what V(s) should have been (batch,)."""
+    def build_loss(self, p, v, a, target):
+        """The three terms of the loss (§2.2), each (batch,). A = target - V(s) is the advantage.
+
+            actor: -log π(a|s)·A    critic: LOSS_V·A²    entropy: LOSS_ENTROPY·Σ π·log π
+
+        p: the policy (batch, 2). v: V(s) (batch,). a: the actions taken (batch,).
+        target: R + γⁿ·V(s'), the n-step returns (batch,)."""
         advantage = target - v  # (batch,)
         p_taken = tf.reduce_sum(p * tf.one_hot(a, NUM_ACTIONS), axis=1)  # π(a|s): (batch,)
-        # If A > 0, descent raises π(a|s); the log's slope, 1/π, makes up for how often a is drawn.
-        actor = -tf.log(p_taken + 1e-10) * tf.stop_gradient(advantage)  # A is a constant here
+        # The actor's term treats A as a constant; otherwise it would lower A by raising V(s).
+        actor = -tf.log(p_taken + 1e-10) * tf.stop_gradient(advantage)
         critic = LOSS_V * tf.square(advantage)
-        # Minus the entropy, which is largest at (½, ½): keeps π from being certain too early.
+        # Minus the entropy: to minimize it keeps the policy from becoming certain too early.
         entropy = LOSS_ENTROPY * tf.reduce_sum(p * tf.log(p + 1e-10), axis=1)
         return actor, critic, entropy
 
     def _build_graph(self):
-        # What is fed: a batch of samples
+        # The inputs are a batch of samples.
         s = tf.placeholder(tf.float32, (None, NUM_STATES), "s")
         a = tf.placeholder(self.action_type, (None, *self.action_shape), "a")
         R = tf.placeholder(tf.float32, (None,), "R")
         s_ = tf.placeholder(tf.float32, (None, NUM_STATES), "s_")
         gamma_n = tf.placeholder(tf.float32, (None,), "gamma_n")  # the factor of V(s')
 
-        # What is predicted
         p, v = self.forward(s)
         _, v_ = self.forward(s_)
         self._predict = GraphCall(self.server.session, feeds=[s], fetches=[p])
 
-        # The target: rewards, then V(s') as a constant; otherwise V(s') would chase V(s), too
-        target = R + gamma_n * tf.stop_gradient(v_)  # (batch,)
-
-        # The loss: the mean over the batch of the sum of its three terms
+        # The target counts as a constant; otherwise V(s') would move towards V(s), too.
+        target = tf.stop_gradient(R + gamma_n * v_)  # (batch,)
         with tf.name_scope("loss"):
-            terms = self._build_loss(p, v, a, target)
-            loss = tf.reduce_mean(tf.add_n(terms))
+            terms = self.build_loss(p, v, a, target)
+            loss = tf.reduce_mean(tf.add_n(terms))  # mean over the batch
 
-        # The heart of A3C: a gradient with respect to MY weights moves the SERVER'S weights.
+        # The heart of A3C: the gradient belongs to MY weights, but it moves the SERVER'S weights.
         gradients = tf.gradients(loss, self.weights, name="gradient")
-        update = self.server._build_update(gradients)
-        figures = [*terms, tf.global_norm(gradients)]  # for the log
-        self._update = GraphCall(self.server.session, [s, a, R, s_, gamma_n], figures, [update])
+        statistics = [*terms, tf.global_norm(gradients)]  # for the log
+        with tf.name_scope("parameter_server/"):  # so checkpoints hold what the optimizer makes
+            update = self.server.build_update(gradients)
+        self._update = GraphCall(self.server.session, [s, a, R, s_, gamma_n], statistics, [update])
 
-        # Pull and push: copies of all weights, from the server and to it
         self._pull = self._build_copy("pull", self.server.weights, self.weights)
         self._push = self._build_copy("push", self.weights, self.server.weights)
 
@@ -209,108 +228,120 @@ class LocalBrain:
         return GraphCall(self.server.session, targets=assign)
 
     def pull_parameter_server(self):
-        """Take the server's weights: a learner per trial and update, the test thread per exam."""
+        """Copy the server's weights into mine."""
         self._pull()
 
     def push_parameter_server(self):
-        """Copy my weights into the server: the test thread does, after a passed exam."""
+        """Copy my weights to the server. Only the test thread does this, when all learners have
+        ended."""
         self._push()
 
     def update_parameter_server(self):
-        """Use up the queue, if long enough, for a gradient that moves the server's weights."""
+        """Compute the gradient for all queued samples, and let it move the server's weights."""
         if len(self.train_queue) >= MIN_BATCH:
-            figures = self._update(*zip(*self.train_queue))  # all s, all a, all R, ...
+            s, a, R, s_, gamma_n = zip(*self.train_queue)
             self.train_queue.clear()
-            self.server.log.update(figures)
+            statistics = self._update(s, a, R, s_, gamma_n)
+            self.server.log.update(statistics)
 
     def predict_p(self, s):
-        """The policy (batch, 2) in the states s (batch, 4): the probabilities of the actions."""
+        """The policy in the states s (batch, 4): the probability of each action, (batch, 2)."""
         return self._predict(s)[0]
 
     def train_push(self, s, a, R, s_, gamma_n):
-        """Queue a sample: state (4,), action, return, state n steps on (4,), factor of its V."""
+        """Queue a sample for the next update. s: state (4,). a: action. R: return of n rewards.
+        s_: the state n steps later (4,). gamma_n: the factor of V(s_)."""
         self.train_queue.append((s, a, R, s_, gamma_n))
 
 
 class Agent:
-    """Chooses actions and computes the n-step returns (§3.4). rng: the thread's random.Random."""
+    """Chooses actions and computes n-step returns (§3.4). rng: the thread's random.Random."""
     brain_class = LocalBrain  # a subclass may name another
 
     def __init__(self, name, parameter_server, rng):
         self.progress = parameter_server.progress
         self.rng = rng
         self.brain = self.brain_class(name, parameter_server)
-        self.memory = collections.deque()  # the latest steps (s, a, r), whose return is incomplete
-
-    def begin_trial(self):
-        """Called before each trial, which starts with an empty memory."""
-        self.memory.clear()
+        self.memory = collections.deque()  # latest steps (s, a, r); their returns aren't complete
 
     def act(self, s, greedy=False):
-        """The action in state s (4,): the likelier if `greedy`; else any (chance ε), or from π."""
-        if not greedy and self.rng.random() < self.progress.epsilon():
+        """The action for state s (4,). If greedy, it is the most likely one. If not, it is random
+        with chance ε, and otherwise drawn from π."""
+        if not greedy and self.rng.random() < self.epsilon():
             return self.rng.randrange(NUM_ACTIONS)
         [p] = self.brain.predict_p(s[np.newaxis]).tolist()  # (4,) -> (1, 4) -> (1, 2) -> (2,)
         if greedy:
             return p.index(max(p))
         return self.rng.choices(range(NUM_ACTIONS), weights=p)[0]
 
+    def epsilon(self):
+        """ε, the chance of a random action. It falls linearly over the first EPS_STEPS frames."""
+        return EPS_START + (EPS_END - EPS_START) * min(self.progress.frames / EPS_STEPS, 1.0)
+
     def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
-        """Take in a step (§2.1): state (4,), action, reward, next state (4,), whether the trial is
-        done, and whether s_ is terminal (nothing follows; after a time limit something may). Queue
-        the samples whose return is now complete."""
+        """Remember one step (§2.1), and queue the samples whose returns are now complete. After ten
+        steps of an episode these are six; the last four steps need rewards that are yet to come.
+
+        s: state (4,). a: action. r: reward. s_: next state (4,). done: whether the episode is over.
+        terminal: whether it ended in s_, so that V(s_) doesn't count."""
         self.memory.append((s, a, r))
         if len(self.memory) == N_STEP_RETURN:
-            self._push_oldest(s_, terminal)
-        # At the trial's end no more rewards will come: the steps that are left have fewer.
+            self.queue_oldest(s_, terminal)
+        # At the end no more rewards will come, so the remaining steps get shorter returns.
         while done and self.memory:
-            self._push_oldest(s_, terminal)
+            self.queue_oldest(s_, terminal)
 
-    def _push_oldest(self, s_, terminal):
-        n = len(self.memory)  # steps from the oldest s to s_: 5, at a trial's end also 4, 3, 2, 1
+    def queue_oldest(self, s_, terminal):
+        """Turn the oldest step in memory into a sample. s_, terminal: see above."""
+        n = len(self.memory)  # steps from the oldest state to s_: 5, or fewer at the end
         R = 0.0
         for _, _, r in reversed(self.memory):
-            R = r + GAMMA * R  # in the end r₀ + γ·r₁ + γ²·r₂ + ...
+            R = r + GAMMA * R  # after the loop r₀ + γ·r₁ + γ²·r₂ + ...
         s, a, _ = self.memory.popleft()
         self.brain.train_push(s, a, R, s_, 0.0 if terminal else GAMMA ** n)
 
 
 class Environment:
-    """A thread's CartPole and the agent that plays it (§3.3). thread_type: "learning" or "test"."""
+    """A thread's own CartPole and the agent that plays it (§3.3).
+
+    thread_type: "learning" or "test". Ends the program if NUM_STATES or NUM_ACTIONS doesn't fit.
+    """
     agent_class = Agent
 
-    def __init__(self, name, thread_type, parameter_server, rng):
+    def __init__(self, name, thread_type, parameter_server):
         self.learning = thread_type == "learning"
         self.progress = parameter_server.progress
-        self.rng = rng
+        self.rng = random.Random(f"{parameter_server.options.seed} {name}")  # each has its own
         self.env = self.make()
         states, actions = self.env.observation_space.shape, self.env.action_space
         if states != (NUM_STATES,) or getattr(actions, "n", NUM_ACTIONS) != NUM_ACTIONS:
-            sys.exit(f"NUM_STATES or NUM_ACTIONS is wrong for {ENV}: {states}, {actions}")
-        self.agent = self.agent_class(name, parameter_server, rng)
+            refuse(f"NUM_STATES or NUM_ACTIONS is wrong for {ENV}: {states}, {actions}")
+        self.agent = self.agent_class(name, parameter_server, self.rng)
 
     def make(self, render_mode=None):
-        """A new CartPole; for a film, with the render_mode "rgb_array_list"."""
-        return gym.make(ENV, render_mode=render_mode, disable_env_checker=True)  # it is slow
+        """A new CartPole. render_mode is "rgb_array_list" for a film."""
+        return gym.make(ENV, render_mode=render_mode, disable_env_checker=True)  # slow checker
 
     def reward(self, r, step, done):
-        """What the learner gets in place of CartPole's r, which is 1 for each step: 0 on the way,
-        then -1 for an end before step 199, else 1, as in the tutorial."""
+        """The reward to learn from, instead of CartPole's own r, which is 1 for every step. It is
+        0 until the episode ends, then -1 before step 199, or else 1, as in the tutorial.
+        For another environment, override it."""
         if not done:
             return 0.0
         return -1.0 if step < 199 else 1.0
 
     def run(self, env=None):
-        """Play one trial, in `env` or the thread's own: a learner learns from it, the test thread
-        takes the likelier actions and changes nothing. Returns the score, the sum of the
-        environment's rewards: for CartPole the number of steps. Raises Stopped if it has to end."""
+        """Play one episode in `env`, or in the thread's own environment. A learner learns from it.
+        The test thread takes the most likely actions and changes nothing.
+
+        Returns the score, which is the sum of the environment's own rewards: on CartPole, the
+        number of steps. Raises Stopped if the thread has to end."""
         env = env or self.env
-        if self.learning:
-            self.agent.brain.pull_parameter_server()  # for the first trial, or after a claim's wait
-        self.agent.begin_trial()
         s, _ = env.reset(seed=self.rng.randrange(2 ** 31))
         step, score, done = 0, 0.0, False
         while not done:
+            if self.learning and step % Tmax == 0:
+                self.agent.brain.pull_parameter_server()
             a = self.agent.act(s, greedy=not self.learning)
             self.progress.next_frame(self.learning)
             s_, r, terminated, truncated, _ = env.step(a)
@@ -323,358 +354,453 @@ class Environment:
                 self.agent.advantage_push_local_brain(s, a, r, s_, done, terminal)
                 if done or step % Tmax == 0:
                     self.agent.brain.update_parameter_server()
-                    self.agent.brain.pull_parameter_server()
             s = s_
         return score
 
 
 class Worker_thread:
-    """The work of one thread (§3.2): to learn; or to examine what was learned, then to show it."""
+    """The work of one thread (§3.2). A "learning" thread plays and learns. The "test" thread
+    evaluates the policy and, once the task is learned, shows it."""
     environment_class = Environment
 
-    def __init__(self, thread_name, thread_type, parameter_server, seed):
+    def __init__(self, thread_name, thread_type, parameter_server):
         self.name = thread_name
         self.learning = thread_type == "learning"
+        self.server = parameter_server
         self.progress = parameter_server.progress
         self.log = parameter_server.log
-        rng = random.Random(f"{seed} {thread_name}")
-        self.environment = self.environment_class(thread_name, thread_type, parameter_server, rng)
+        self.environment = self.environment_class(thread_name, thread_type, parameter_server)
 
     def run(self):
-        """Do the work of this thread. If it fails, the coordinator keeps the exception, tells all
-        threads to stop, and raises it in `main`, by `join`."""
-        work = self._learn if self.learning else self._test
+        """Do this thread's work. If it fails, the coordinator catches the exception, keeps it for
+        `main` and tells all threads to stop."""
         with self.progress.coordinator.stop_on_exception():
             try:
-                work()
+                self.work()
             except Stopped:
                 pass
             except Exception as error:
                 raise RuntimeError(f"{self.name} failed: {error!r}") from error
         if self.learning:
-            self.progress.learner_ends()
+            self.progress.learner_ended()
 
-    def _share_core(self):
-        # Learners on one core are faster: while a graph call frees Python's lock (GIL) for some
-        # microseconds, a thread on another core would take it, and the caller wait. Linux only.
-        if hasattr(os, "sched_setaffinity"):
-            cores = sorted(os.sched_getaffinity(0))
-            os.sched_setaffinity(0, {cores[os.getpid() % len(cores)]})  # for this thread alone
+    def work(self):
+        if self.learning:
+            self.learn()
+        else:
+            self.test()
 
-    def _learn(self):
-        self._share_core()
-        scores = collections.deque(maxlen=CLAIM_TRIALS)  # of the latest trials
+    def learn(self):
+        if SHARE_ONE_CORE:
+            share_one_core()
         while True:  # until Stopped is raised
-            scores.append(self.environment.run())
-            self.log.trial(self.name, scores)
-            mean = sum(scores) / len(scores)
-            # In these trials weights kept changing and actions were drawn: a claim, not a proof.
-            if len(scores) == CLAIM_TRIALS and mean > LEARNED_MEAN:
-                self.log.claim(self.name, mean)
-                self.progress.claim(self.name)
-                scores.clear()  # unless learned, the next claim takes as many trials again
+            score = self.environment.run()
+            self.log.episode(self.name, score)
+            self.progress.episode_ended(score)
 
-    def _test(self):
-        brain = self.environment.agent.brain
-        brain.pull_parameter_server()  # for --play, which skips the loop
-        while not self.progress.learned:
-            if not self.progress.wait_for_claim():
-                self.log.gave_up()
+    def test(self):
+        while not self.progress.learned:  # with --play it is learned from the start
+            if not self.progress.wait_for_threshold():
+                self.log.not_learned()
                 return
-            brain.pull_parameter_server()  # weights that stay as they are for the whole exam
-            mean = sum(self.environment.run() for _ in range(EXAM_TRIALS)) / EXAM_TRIALS
-            self.log.exam(self.name, mean)
-            self.progress.verdict(mean > LEARNED_MEAN)
-            if self.progress.learned:
-                brain.push_parameter_server()  # learners have ended: nobody overwrites it
-                self.log.learned()
-        for trial, env in enumerate(self.log.show_trials(self.environment), 1):
-            self.log.test_trial(trial, self.environment.run(env))
+            self.log.threshold()
+            self.evaluate()
+        show_episodes(self.environment, self.server.options, self.log)
+
+    def evaluate(self):
+        """Pull the server's weights and play greedy episodes with them. If they pass, push them
+        back, because a learner may have been in the middle of an update after the pull."""
+        brain = self.environment.agent.brain
+        brain.pull_parameter_server()
+        scores = [self.environment.run() for _ in range(EVALUATION_EPISODES)]
+        mean = sum(scores) / len(scores)
+        self.log.evaluation(mean)
+        self.progress.verdict(mean > LEARNED_MEAN)
+        if self.progress.learned:
+            brain.push_parameter_server()  # all learners have ended: nobody changes them any more
+            self.server.checkpoint.save()
+            self.log.learned()
 
 
 class Stopped(Exception):
-    """Tells a thread to end: the task is learned, the frames are used up, or all have to stop."""
+    """Ends a thread: the task is learned, the frames are used up, or all threads have to stop."""
 
 
 class Progress:
-    """What threads tell each other, in the tutorial by globals: frames, claims, verdicts, the end.
-    Counters change under `lock`, because `+= 1` reads, adds and writes. Flags and claims need none:
-    no thread sees half of an assignment, append or pop. The Coordinator has its own."""
+    """What the threads tell each other. In the tutorial these are globals.
+
+    Counters and scores change under `lock`, because `+= 1` reads, adds and writes, and another
+    thread could come in between. A flag needs no lock, because no thread sees half an assignment.
+    learners: how many there are. max_frames: how many steps they may play, all together.
+    """
     def __init__(self, learners, max_frames):
         self.lock = threading.Lock()
         self.frames = 0  # steps of all learners
         self.max_frames = max_frames
-        self.learners = learners  # learning threads that have not ended
-        self.claims = []  # names of the learners that wait for an exam
-        self.learned = False  # an exam was passed, or none is wanted (--play)
-        self.coordinator = tf.train.Coordinator()  # when one thread asks it to, all stop
+        self.learners = learners  # learning threads that haven't ended
+        self.scores = collections.deque(maxlen=THRESHOLD_EPISODES)  # the latest of all learners
+        self.evaluating = False  # the threshold is reached, and the learners wait
+        self.learned = False  # an evaluation was passed, or none is needed (--play)
+        self.coordinator = tf.train.Coordinator()  # if one thread asks it to, all stop
 
     def resume(self, frames, learned):
-        """Go on after so many frames of earlier runs, which count for ε, but not for max_frames."""
+        """Continue after earlier runs. Their frames count for ε, but not for max_frames."""
         self.frames = frames
         self.max_frames += frames
         self.learned = learned
 
-    def epsilon(self):
-        """ε, the chance of a random action: falls linearly over the first EPS_STEPS frames."""
-        return EPS_START + (EPS_END - EPS_START) * min(self.frames / EPS_STEPS, 1.0)
-
     def next_frame(self, learning):
-        """Before each step. Counts those of learners. Raises Stopped if the thread has to end."""
+        """Call this before each step. It counts a learner's step, and makes learners wait while the
+        policy is evaluated. Raises Stopped if the thread has to end."""
         if self.coordinator.should_stop():
             raise Stopped
         if learning:
+            if self.evaluating:
+                self.wait_until(lambda: not self.evaluating)
             with self.lock:
                 if self.learned or self.frames >= self.max_frames:
                     raise Stopped
                 self.frames += 1
 
-    def wait_until(self, condition):
-        """Wait until condition() holds. Raises Stopped if all have to stop."""
-        while not condition():
-            if self.coordinator.wait_for_stop(0.01):
-                raise Stopped
+    def episode_ended(self, score):
+        """A learner has finished an episode. It may take the mean score over the threshold."""
+        with self.lock:
+            if not self.evaluating:
+                self.scores.append(score)
+                full = len(self.scores) == THRESHOLD_EPISODES
+                self.evaluating = full and self.mean_score() > LEARNED_MEAN
 
-    def claim(self, name):
-        """A learner claims, then waits until verdict() sets `learned` or drops its name."""
-        self.claims.append(name)
-        self.wait_until(lambda: self.learned or name not in self.claims)
+    def mean_score(self):
+        return sum(self.scores) / len(self.scores)
 
-    def wait_for_claim(self):
-        """The test thread waits. Returns whether there is a claim; if not, no learner is left."""
-        self.wait_until(lambda: self.claims or not self.learners)
-        return bool(self.claims)
+    def wait_for_threshold(self):
+        """The test thread waits here. Returns whether training has reached the threshold. If not,
+        all learners have ended."""
+        self.wait_until(lambda: self.evaluating or not self.learners)
+        return self.evaluating
 
     def verdict(self, passed):
-        """The test thread has examined a claim. If it passed, wait until all learners ended."""
-        self.learned = passed  # before the pop, which lets the claimer go on
-        self.claims.pop(0)
+        """The test thread has evaluated the policy. If it passed, wait until all learners end. If
+        not, they go on, and the next ten episodes to finish have to reach the threshold."""
+        self.learned = passed
+        self.scores.clear()  # safe without the lock: nobody adds a score while `evaluating`
+        self.evaluating = False  # last, because now the learners stop waiting
         if passed:
             self.wait_until(lambda: not self.learners)
 
-    def learner_ends(self):
+    def wait_until(self, condition):
+        """Wait until condition() holds. Raises Stopped if all threads have to stop."""
+        while not condition() and not self.coordinator.should_stop():
+            self.coordinator.wait_for_stop(0.01)
+        if self.coordinator.should_stop():  # also if this is why the condition holds
+            raise Stopped
+
+    def learner_ended(self):
         with self.lock:
             self.learners -= 1
 
 
 def main(argv=None, server_class=ParameterServer, worker_class=Worker_thread):
-    """Learn, then show it (§3.1). Returns the status: 0 learned, 1 not learned, 130 interrupted."""
-    with interrupts_noted() as interrupted, tf.Graph().as_default() as graph, tf.device("/cpu:0"):
-        # M0. What all threads share: the graph, and the server with its session
-        options = parse(argv)  # argv: the words of a command line; None: the program's own
+    """Learn, then show the policy (§3.1). argv: the words of a command line; None: the program's.
+
+    Returns the exit status: 0 learned, 1 not learned, 130 interrupted by Ctrl-C. If a thread fails,
+    its exception is raised here."""
+    options = parse(argv)
+    with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
+        # M0. What all threads share
         tf.set_random_seed(options.seed)
-        log = Log(options)
-        server = server_class(options.workers, options.max_frames, log)
+        server = server_class(options)
+        progress, log, checkpoint = server.progress, server.log, server.checkpoint
 
-        # M1. All threads, each with its part of the graph
-        workers = [worker_class("test_thread", "test", server, options.seed)]
-        while len(workers) <= options.workers and not interrupted.is_set():
-            name = f"local_thread{len(workers)}"
-            workers.append(worker_class(name, "learning", server, options.seed))
+        # M1. A worker for each thread, with its own part of the graph
+        learners = [worker_class(f"local_thread{i + 1}", "learning", server)
+                    for i in range(options.workers)]
+        tester = worker_class("test_thread", "test", server)
         server.initialize()
-        log.begin(server)
-        graph.finalize()  # from here on a change raises an error: it is unsafe beside threads
+        checkpoint.load()
+        graph.finalize()  # it must not change any more: that isn't safe while threads use it
 
-        # M2. Start them
-        threads = [threading.Thread(target=w.run, name=w.name, daemon=True)
-                   for w in [*workers, *server.helpers]]
+    threads = [threading.Thread(target=worker.run, name=worker.name, daemon=True)
+               for worker in [tester, *learners, *server.helpers]]
+    test_thread = threads[0]
+    interrupted = False
+    try:
+        # M2. Start the threads
+        checkpoint.save()
+        log.begin(graph)
         for thread in threads:
             thread.start()
 
-        # M3. Wait for the test thread, the last to end; for a thread that fails; or for a Ctrl-C
-        coordinator = server.progress.coordinator
-        while threads[0].is_alive() and not interrupted.is_set() and not coordinator.should_stop():
-            threads[0].join(0.1)
-        coordinator.request_stop()
-        try:  # `join` raises a thread's failure; not after a Ctrl-C, which may cut a film short
-            with contextlib.suppress(RuntimeError if interrupted.is_set() else ()):
-                coordinator.join(threads, stop_grace_period_secs=1.5, ignore_live_threads=True)
-        finally:
-            log.end(interrupted.is_set())
-    return 130 if interrupted.is_set() else int(not server.progress.learned)
+        # M3. Wait until the test thread has finished or a thread has failed; save now and then
+        next_save = time.monotonic() + SAVE_SECONDS
+        while test_thread.is_alive() and not progress.coordinator.should_stop():
+            test_thread.join(0.1)
+            if progress.learners and time.monotonic() > next_save:
+                log.progress_line()
+                checkpoint.save()
+                next_save = time.monotonic() + SAVE_SECONDS
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        progress.coordinator.request_stop()
+        # If a thread failed, this raises its exception, and what follows is skipped.
+        progress.coordinator.join(threads, stop_grace_period_secs=1.5, ignore_live_threads=True)
+
+    checkpoint.save()  # not after a failure: the weights may be no good, and the last save stands
+    log.end()
+    if interrupted:
+        print(f"Stopped after {progress.frames} frames", file=sys.stderr)
+        return 130
+    return int(not progress.learned)
 
 
-def whole(low, high=2 ** 62):
-    def whole_number(text):
-        if low <= int(text) <= high:
-            return int(text)
-        raise argparse.ArgumentTypeError(f"give a whole number from {low} to {high}")
-    return whole_number
+class GraphCall:
+    """A part of the graph as a function. Its arguments fill the inputs `feeds`, and it returns the
+    `fetches` as a list of arrays. `targets` run only for what they do, such as assigning weights.
+
+    It works like `Session.run` in a tenth of the time, because a private method of the session
+    prepares the call once, at its first use.
+    """
+    def __init__(self, session, feeds=(), fetches=(), targets=()):
+        names = [[part.name for part in parts] for parts in (feeds, fetches, targets)]
+        self.options = CallableOptions(feed=names[0], fetch=names[1], target=names[2])
+        self.types = [tensor.dtype.as_numpy_dtype for tensor in feeds]
+        self.session = session
+        self.function = None
+
+    def __call__(self, *arrays):
+        if self.function is None:
+            self.function = self.session._make_callable_from_options(self.options)
+        # It doesn't check types: float64 instead of float32 would crash the process.
+        return self.function(*map(np.asarray, arrays, self.types))
+
+
+def layer(name, *shape):
+    """The variables of one layer, [weights, biases]. shape: the weights' shape, outputs last."""
+    w = tf.get_variable(name + "/weights", shape)  # Glorot uniform, unless the scope says otherwise
+    b = tf.get_variable(name + "/biases", shape[-1:], initializer=tf.zeros_initializer())
+    return [w, b]
+
+
+def share_one_core():
+    """Keep the calling thread on the core that all learners share. It works only on Linux.
+
+    Only one thread at a time can run Python, because of Python's lock (the GIL). A graph call
+    releases the lock for a few microseconds. A thread on another core would take it then, and the
+    caller would have to wait. On one core the call is usually over before another thread runs.
+    """
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        core = cores[os.getpid() % len(cores)]  # two runs at once may get different cores
+        os.sched_setaffinity(0, {core})
+
+
+class Log:
+    """Prints what happens and, with --logdir, writes curves for TensorBoard."""
+    def __init__(self, options, progress):
+        self.options = options
+        self.progress = progress
+        self.lock = threading.RLock()  # reentrant, because `episode` calls `progress_line`
+        self.episodes = 0  # of all learners
+        self.scores = collections.deque(maxlen=50)  # of their latest episodes
+        self.writer = None
+
+    def begin(self, graph):
+        """Open the file for TensorBoard, print the first line and start the clock."""
+        if self.options.logdir is not None:
+            self.writer = tf.summary.FileWriter(self.options.logdir, graph)
+        self.print(f"Seed {self.options.seed}, {self.options.workers} learning threads")
+        self.start_time = time.perf_counter()
+
+    def end(self):
+        if self.writer is not None:
+            self.writer.close()
+
+    def seconds(self):
+        return time.perf_counter() - self.start_time
+
+    def episode(self, name, score):
+        with self.lock:
+            self.episodes += 1
+            self.scores.append(score)
+            self.write({f"score/{name}": score, "mean": sum(self.scores) / len(self.scores)})
+            if self.episodes % 50 == 0:
+                self.progress_line()
+
+    def progress_line(self):
+        with self.lock:
+            n = len(self.scores)
+            mean = sum(self.scores) / max(n, 1)
+            self.print(f"{self.seconds():.1f} s, {self.progress.frames} frames, "
+                       f"{self.episodes} episodes: mean {mean:.1f} of the last {n}")
+
+    def update(self, statistics):
+        names = "loss/actor", "loss/critic", "loss/entropy", "gradient"
+        self.write(dict(zip(names, statistics)))
+
+    def threshold(self):
+        self.print(f"Threshold reached: mean {self.progress.mean_score():.1f} of the last "
+                   f"{THRESHOLD_EPISODES} episodes")
+
+    def evaluation(self, mean):
+        self.print(f"Evaluation: mean {mean:.1f} of {EVALUATION_EPISODES} episodes")
+        self.write({"evaluation": mean})
+
+    def learned(self):
+        self.print(f"Learned after {self.progress.frames} frames, {self.episodes} episodes, "
+                   f"{self.seconds():.1f} s")
+
+    def not_learned(self):
+        self.print(f"Not learned after {self.progress.frames} frames")
+
+    def print(self, line):
+        print(line + "\n", end="", flush=True)  # in one piece, so that threads don't mix lines
+
+    def write(self, curves):
+        """Add a point to each curve. curves: {name: a number, or an array whose mean counts}."""
+        if self.writer is not None:
+            values = [tf.Summary.Value(tag=x, simple_value=np.mean(y)) for x, y in curves.items()]
+            self.writer.add_summary(tf.Summary(value=values), self.progress.frames)
+
+
+class Checkpoint:
+    """Keeps the server's weights, its optimizer's averages and the number of frames in the folder
+    --checkpoint, if there is one. With --play it only reads."""
+    def __init__(self, options, server):
+        self.folder = options.checkpoint
+        self.play = options.play
+        self.server = server
+        self.lock = threading.Lock()  # both `main` and the test thread save
+
+    def load(self):
+        """Continue from what is in the folder, if anything is. Call it once, when the graph is
+        complete. Ends the program if the checkpoint can't be used."""
+        if self.folder is None:
+            return
+        variables = tf.global_variables("parameter_server/")
+        self.saver = tf.train.Saver(variables, save_relative_paths=True)
+        if not self.play and not os.path.exists(os.path.join(self.folder, "checkpoint")):
+            return
+        try:
+            latest = tf.train.latest_checkpoint(self.folder)
+            if latest is None:
+                raise ValueError("there is no checkpoint that can be read")
+            shapes = tf.train.load_checkpoint(latest).get_variable_to_shape_map()
+            if any(shapes.get(v.op.name) != v.shape for v in variables):
+                raise ValueError("it is of another network or another optimizer")
+            self.saver.restore(self.server.session, latest)
+            frames = int(latest.rpartition("-")[2])
+        except (OSError, ValueError, IndexError, tf.errors.OpError) as error:
+            refuse(f"argument --checkpoint: {self.folder!r}: " + str(error).partition("\n")[0])
+        self.server.progress.resume(frames, learned=self.play)
+
+    def save(self):
+        """Save the weights. While learners still train, arrays may differ by an update or two."""
+        if self.folder is None or self.play:
+            return
+        with self.lock:
+            path = os.path.join(self.folder, "model")
+            os.makedirs(self.folder, exist_ok=True)
+            self.saver.save(self.server.session, path, self.server.progress.frames,
+                            write_meta_graph=False)
+
+
+def show_episodes(environment, options, log):
+    """Play the test episodes with the server's weights, filmed and in a window as the user wants.
+    Each run films into a new folder, so it never overwrites a film."""
+    environment.agent.brain.pull_parameter_server()
+    film = options.render != "none"
+    folder = os.path.join(options.video_dir, time.strftime(f"%Y%m%d-%H%M%S-seed{options.seed}"))
+    if film:
+        os.makedirs(folder)
+        log.print(f"Films: {folder}")
+    for episode in range(1, options.test_episodes + 1):
+        env = environment.make("rgb_array_list" if film else None)
+        if film:
+            env = gym.wrappers.RecordVideo(env, folder, name_prefix=f"test-{episode}")
+        if options.window:
+            env = gym.wrappers.HumanRendering(env)
+        score = environment.run(env)
+        env.close()  # this writes the film
+        log.print(f"Test episode {episode}: score {score:g}")
 
 
 def parse(argv):
-    """The options of the command line, as attributes."""
-    parser = argparse.ArgumentParser(description="Learn CartPole with A3C, and show it.",
-                                     usage=argparse.SUPPRESS)  # an error is one line
+    """The options of the command line, as attributes. A wrong one ends the program."""
+    parser = argparse.ArgumentParser(description="Learn CartPole with A3C, and show the policy.",
+                                     usage=argparse.SUPPRESS)  # so an error is one line
     add = parser.add_argument
-    add("--workers", type=whole(1, 256), default=N_WORKERS, metavar="N", help="learning threads")
-    add("--seed", type=whole(0, 2 ** 32 - 1), default=random.randrange(2 ** 32), metavar="N",
+    add("--workers", type=whole_number(1, 256), default=N_WORKERS, metavar="N",
+        help="learning threads")
+    add("--seed", type=whole_number(0, 2 ** 32 - 1), default=random.randrange(2 ** 32), metavar="N",
         help="same seed, same run, but only with --workers 1")
-    add("--max-frames", type=whole(1), default=MAX_FRAMES, metavar="N", help="then give up")
+    add("--max-frames", type=whole_number(1), default=MAX_FRAMES, metavar="N", help="then give up")
     add("--render", choices=("auto", "human", "video", "none"), default="auto",
-        help="film test trials (video), in a window, too (human); auto: human where one can open")
-    add("--test-trials", type=whole(1), default=TEST_TRIALS, metavar="N", help="trials to show")
-    add("--video-dir", default="movie/A3C", metavar="DIR", help="films go there, a folder a run")
-    add("--checkpoint", metavar="DIR", help="go on from what is saved in DIR, if any; save there")
-    add("--play", action="store_true", help="do not learn, show what --checkpoint holds")
-    add("--logdir", metavar="DIR", help="write graph and curves there, for TensorBoard")
+        help="film test episodes (video), and show them in a window (human); auto: human, if "
+             "a window can open")
+    add("--test-episodes", type=whole_number(1), default=TEST_EPISODES, metavar="N",
+        help="episodes to show")
+    add("--video-dir", type=writable_folder, default="movie/A3C", metavar="DIR",
+        help="films go into a new folder in DIR")
+    add("--checkpoint", type=writable_folder, metavar="DIR",
+        help="save in DIR, and continue from what it holds")
+    add("--play", action="store_true", help="don't learn, only show what --checkpoint holds")
+    add("--logdir", type=writable_folder, metavar="DIR",
+        help="write graph and curves for TensorBoard")
     options = parser.parse_args(argv)
-    options.error = parser.error
-    if options.play and options.checkpoint is None:
-        parser.error("argument --play: name a --checkpoint")
-    options.workers = 0 if options.play else options.workers
+    if options.play:
+        options.workers = 0
+        if options.checkpoint is None:
+            parser.error("argument --play: name a --checkpoint")
+    options.window = False
     if options.render != "none":
-        import moviepy  # noqa: F401 (if it is not there, or no ffmpeg, that shows now)
-    options.window = options.render in ("auto", "human") and can_open_window()
-    if options.render == "human" and not options.window:
-        parser.error("argument --render: no window can open here, take video")
+        for package in "pygame", "moviepy":
+            if importlib.util.find_spec(package) is None:
+                parser.error(f"argument --render: {package} is missing, "
+                             "run  pip install -r requirements.txt")
+        can_open = can_open_window()
+        if not can_open:
+            os.environ["SDL_VIDEODRIVER"] = "dummy"  # films are drawn in memory
+            if options.render == "human":
+                parser.error("argument --render: no window can open here; try video")
+        options.window = can_open and options.render != "video"
     return options
 
 
+def whole_number(low, high=2 ** 62):
+    def number(text):
+        if low <= int(text) <= high:
+            return int(text)
+        raise argparse.ArgumentTypeError(f"give a whole number from {low} to {high}")
+    return number
+
+
+def writable_folder(text):
+    """A folder that exists, or that can be made later."""
+    path = Path(text).absolute()
+    while not path.exists():
+        path = path.parent
+    if path.is_dir() and os.access(path, os.W_OK):
+        return text
+    raise argparse.ArgumentTypeError(f"can't write to a folder {text!r}")
+
+
 def can_open_window():
-    """Whether a thread may open a window here; on macOS only the main thread may."""
+    """Whether the test thread can open a window. On macOS only the main thread can."""
     if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
         return False
     import pygame
     pygame.display.init()
-    driver = pygame.display.get_driver()  # "offscreen" if nothing is behind DISPLAY
+    driver = pygame.display.get_driver()  # "offscreen" if there is nothing behind DISPLAY
     pygame.display.quit()
     return driver in ("x11", "wayland", "windows")
 
 
-@contextlib.contextmanager
-def interrupts_noted():
-    """Gives an event that a Ctrl-C or SIGTERM sets; the same again raises KeyboardInterrupt."""
-    noted = threading.Event()
-    def note(number, frame):
-        noted.set()
-        signal.signal(number, signal.default_int_handler)
-    handlers = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield noted
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-
-class Log:
-    """Prints what the threads tell it, writes it for TensorBoard, saves the server's weights."""
-    def __init__(self, options):
-        self.options = options
-        self.lock = threading.Lock()  # any thread may tell it something: keeps counts exact
-        self.server = self.saver = self.writer = self.start_time = None
-        self.trials = 0  # of all learners
-        self.scores = collections.deque(maxlen=50)  # of their latest trials
-
-    def begin(self, server):
-        """The graph is complete. Try all files, so that trouble shows now, and start the clock."""
-        self.server, options = server, self.options
-        variables = tf.global_variables("parameter_server/")
-        self.saver = tf.train.Saver(variables, save_relative_paths=True)
-        try:
-            flag, folder = "--checkpoint", options.checkpoint  # for the message below
-            if options.play or folder and os.path.exists(os.path.join(folder, "checkpoint")):
-                server.progress.resume(self.load(folder), learned=options.play)
-            if folder is not None:
-                self.save()
-                self.load(folder)  # as a later run will
-            flag, folder = "--video-dir", options.video_dir
-            if options.render != "none":
-                os.makedirs(folder, exist_ok=True)
-            flag, folder = "--logdir", options.logdir
-            if folder is not None:
-                os.makedirs(folder, exist_ok=True)
-                self.writer = tf.summary.FileWriter(folder, server.session.graph)
-        except (OSError, ValueError, IndexError, tf.errors.OpError) as error:
-            options.error(f"argument {flag}: {folder!r}: " + str(error).partition("\n")[0])
-        self.print(f"Seed {options.seed}, {options.workers} learning threads")
-        self.start_time = time.perf_counter()
-
-    def load(self, folder):
-        latest = tf.train.latest_checkpoint(folder) or folder  # none there: refused below
-        shapes = tf.train.load_checkpoint(latest).get_variable_to_shape_map()
-        if any(shapes.get(v.op.name) != v.shape for v in tf.global_variables("parameter_server/")):
-            raise ValueError("it is of another network")
-        self.saver.restore(self.server.session, latest)
-        return int(latest.rpartition("-")[2])  # its frames
-
-    def save(self):
-        folder, frames = self.options.checkpoint, self.server.progress.frames
-        if folder is not None and not self.options.play:
-            os.makedirs(folder, exist_ok=True)
-            self.saver.save(self.server.session, f"{folder}/model", frames, write_meta_graph=False)
-
-    def trial(self, name, scores):
-        with self.lock:
-            self.trials += 1
-            self.scores.append(scores[-1])
-            progress = self.server.progress
-            if self.trials % 50 == 0:
-                self.print(f"{progress.frames} frames, {self.trials} trials: "
-                           f"mean {np.mean(self.scores):.1f}, epsilon {progress.epsilon():.2f}")
-        self.write({f"score/{name}": scores[-1], f"mean/{name}": scores})
-
-    def update(self, figures):
-        self.write(dict(zip(("loss/actor", "loss/critic", "loss/entropy", "gradient"), figures)))
-
-    def claim(self, name, mean):
-        self.print(f"{name} claims: mean {mean:.1f} of its last {CLAIM_TRIALS} trials")
-
-    def exam(self, name, mean):
-        self.print(f"{name} examines: mean {mean:.1f} of {EXAM_TRIALS} trials")
-        self.write({"exam": mean})
-
-    def learned(self):
-        self.save()
-        frames, seconds = self.server.progress.frames, time.perf_counter() - self.start_time
-        self.print(f"Learned after {frames} frames, {self.trials} trials, {seconds:.1f} s")
-
-    def gave_up(self):
-        self.print(f"Not learned after {self.server.progress.frames} frames")
-
-    def show_trials(self, environment):
-        """Yield an environment for each test trial, filmed and in a window as wanted."""
-        options = self.options
-        folder = os.path.join(options.video_dir, time.strftime(f"%Y%m%d-%H%M%S-seed{options.seed}"))
-        if options.render != "none":
-            os.mkdir(folder)  # fails if it is there: no film is ever overwritten
-            self.print(f"Films: {folder}")
-        screen = {} if options.window else {"SDL_VIDEODRIVER": "dummy"}  # draws in memory
-        with unittest.mock.patch.dict(os.environ, screen):
-            for trial in range(1, options.test_trials + 1):
-                env = environment.make(None if options.render == "none" else "rgb_array_list")
-                if options.render != "none":
-                    env = gym.wrappers.RecordVideo(env, folder, name_prefix=f"trial-{trial}")
-                if options.window:
-                    env = gym.wrappers.HumanRendering(env)
-                yield env
-                env.close()  # makes the film, of a whole trial
-
-    def test_trial(self, trial, score):
-        self.print(f"Test trial {trial}: score {score:g}")
-
-    def write(self, curves):
-        if self.writer is not None:  # a point of each curve: a number, or the mean of several
-            values = [tf.Summary.Value(tag=x, simple_value=np.mean(y)) for x, y in curves.items()]
-            self.writer.add_summary(tf.Summary(value=values), self.server.progress.frames)
-
-    def print(self, line):
-        try:
-            print(line + "\n", end="", flush=True)  # in one piece: lines of threads never mix
-        except BrokenPipeError:  # who read it has left, as in `| head`
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            self.server.progress.coordinator.request_stop()
-
-    def end(self, interrupted):
-        if self.writer is not None:
-            self.writer.close()
-        self.save()
-        if interrupted:
-            print(f"Stopped after {self.server.progress.frames} frames", file=sys.stderr)
+def refuse(message):
+    """End the program because of wrong input, in the way that argparse does."""
+    print(f"{os.path.basename(sys.argv[0])}: error: {message}", file=sys.stderr)
+    sys.exit(2)
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    sys.exit(main())

@@ -39,8 +39,8 @@ class Brain(a3c.LocalBrain):
 
 
 class Server(a3c.ParameterServer):
-    def __init__(self, learners, max_frames, log):
-        super().__init__(learners, max_frames, log)
+    def __init__(self, options):
+        super().__init__(options)
         self.lock = threading.Lock()
         self.updates = 0
 
@@ -57,16 +57,12 @@ class Worker(a3c.Worker_thread):
     environment_class = Environment
 
 
-class FreeWorker(Worker):
-    def _share_core(self):
-        pass
-
-
-def record(workers, frames, worker_class):
+def record(workers, frames, share_one_core):
     EVENTS.clear()
+    a3c.SHARE_ONE_CORE = share_one_core
     words = f"--render none --seed 0 --workers {workers} --max-frames {frames}"
     with contextlib.redirect_stdout(io.StringIO()):
-        a3c.main(words.split(), Server, worker_class)
+        a3c.main(words.split(), Server, Worker)
     return [event for event in EVENTS if event[1] != "test_thread"]
 
 
@@ -93,8 +89,8 @@ def stretch(events):
             return events[start:start + LENGTH]
 
 
-a3c.LEARNED_MEAN = float("inf")  # nobody claims
-events = stretch(record(2, 20_000, FreeWorker))
+a3c.LEARNED_MEAN = float("inf")  # the threshold is never reached
+events = stretch(record(2, 20_000, share_one_core=False))
 print("    µs  server   local_thread1              local_thread2")
 for at, name, what, number, of in events:
     words = f"pulls #{of}" if what == "pull" else f"updates: gradient at #{of}"
@@ -102,7 +98,7 @@ for at, name, what, number, of in events:
         words = f"{'':27}{words}"
     print(f"{1e6 * (at - events[0][0]):6.0f}  #{number:<8}{words}")
 print()
-for title, worker_class in ("sharing a core", Worker), ("on all cores", FreeWorker):
-    found = ages(record(8, 40_000, worker_class))
+for title, share in ("sharing a core", True), ("on all cores", False):
+    found = ages(record(8, 40_000, share))
     print(f"Gradients of eight learners {title}: {sum(found) / len(found):.1f} updates old in the "
           f"mean, {100 * found.count(0) / len(found):.0f} % fresh")

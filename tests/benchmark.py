@@ -4,14 +4,13 @@ Speeds are taken in turn, in several rounds, and shown as median (lowest to high
 machine only ratios mean anything. Learning is what N runs of the real script say, one seed after
 the other. An OPTION that it does not know goes to the script: --workers 1, --max-frames 400000.
 --program FILE: learning of a further system. --variants: only compare their speeds.
---against DIR: only compare speeds with the script of another checkout (c4d0fe8's will do).
+--against DIR: only compare speeds with the script of another checkout.
 """
 import argparse
 import functools
 import importlib.util
 import itertools
 import math
-import os
 import re
 import statistics
 import subprocess
@@ -42,7 +41,7 @@ def in_turn(what, cases, form, rounds=None):
 
 
 def load(name, folder):
-    """The script of this folder as a module. Its learners never claim, and draw all actions."""
+    """The script of this folder as a module. Its learners never end, and draw all actions."""
     spec = importlib.util.spec_from_file_location(name, Path(folder, "a3c_cartpole.py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -51,36 +50,31 @@ def load(name, folder):
 
 
 class Learners:
-    """n learners and a test thread in a graph of their own, of this script or of c4d0fe8's."""
+    """n learners and a test thread in a graph of their own."""
     weights = None  # of the first ones: all measurements start with them
 
     def __init__(self, a3c, n):
         start = time.perf_counter()
-        self.old = not hasattr(a3c, "Progress")
-        log = types.SimpleNamespace(trial=lambda *told: None, update=lambda told: None)
+        options = a3c.parse(["--render", "none", "--seed", "0", "--workers", str(n)])
         with a3c.tf.Graph().as_default() as graph, a3c.tf.device("/cpu:0"):
             a3c.tf.set_random_seed(0)
-            self.server = a3c.ParameterServer(*([n] if self.old else [n, 1, log]))
-            a3c.Worker_thread("test_thread", "test", self.server, 0)
-            self.workers = [a3c.Worker_thread(f"local_thread{i + 1}", "learning", self.server, 0)
+            self.server = a3c.ParameterServer(options)
+            self.server.log = types.SimpleNamespace(episode=lambda *told: None,
+                                                    update=lambda told: None)
+            self.workers = [a3c.Worker_thread(f"local_thread{i + 1}", "learning", self.server)
                             for i in range(n)]
-            self.server.session.run(a3c.tf.global_variables_initializer())
+            a3c.Worker_thread("test_thread", "test", self.server)
+            self.server.initialize()
             graph.finalize()
         Learners.weights = Learners.weights or self.server.session.run(self.server.weights)
-        for worker in self.workers:  # today's calls of the graph are made when they are first used
+        for worker in self.workers:  # calls of the graph are made when they are first used
             self.play([worker], 20)
         self.ready = time.perf_counter() - start  # seconds
 
     def play(self, workers, frames):
-        counts = self.server if self.old else self.server.progress
+        counts = self.server.progress
         counts.frames, counts.max_frames, counts.learners = 0, frames, len(workers)
-
-        def work(worker):
-            if self.old and hasattr(os, "sched_setaffinity"):  # today's learners do so themselves
-                cores = sorted(os.sched_getaffinity(0))
-                os.sched_setaffinity(0, {cores[os.getpid() % len(cores)]})
-            worker.run()
-        threads = [threading.Thread(target=work, args=[worker]) for worker in workers]
+        threads = [threading.Thread(target=worker.run) for worker in workers]
         start = time.perf_counter()
         for thread in threads:
             thread.start()
@@ -178,22 +172,22 @@ def processes():
 def learn(seed, program, options):
     """What one run of a program says, with the seconds to the learned policy."""
     command = [sys.executable, str(program), "--render", "none",
-               "--seed", str(seed), "--test-trials", "100", *options]
+               "--seed", str(seed), "--test-episodes", "100", *options]
     result, text, start = {"seed": seed}, "", time.perf_counter()
     process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE)
     for line in process.stdout:
         line = line.removeprefix("0: ")  # of process 0, in distributed.py
         text += line
-        if match := re.match(r"Learned after (\d+) frames, (\d+) trials, ([\d.]+) s", line):
-            result |= {"frames": int(match[1]), "trials": int(match[2]),
+        if match := re.match(r"Learned after (\d+) frames, (\d+) episodes, ([\d.]+) s", line):
+            result |= {"frames": int(match[1]), "episodes": int(match[2]),
                        "learning": float(match[3]), "whole": time.perf_counter() - start}
     result["learned"] = process.wait() == 0
-    means = re.findall(r"^(\d+) frames, \d+ trials: mean (-?[\d.]+)", text, re.M)
+    means = re.findall(r"^\S+ s, (\d+) frames, \d+ episodes: mean (-?[\d.]+)", text, re.M)
     half_way = [int(frames) for frames, mean in means if float(mean) >= 100]
     result["half_way"] = min(half_way, default=result.get("frames"))
-    scores = re.findall(r"^Test trial \d+: score (-?[\d.]+)", text, re.M)
+    scores = re.findall(r"^Test episode \d+: score (-?[\d.]+)", text, re.M)
     result["policy"] = statistics.mean(map(float, scores)) if scores else 0
-    result["failed"] = text.count(" examines: ") - result["learned"]
+    result["failed"] = text.count("Evaluation: ") - result["learned"]
     print(result, file=sys.stderr, flush=True)
     return result
 
@@ -204,12 +198,12 @@ def learning(seeds, program, options):
     failed = [result["failed"] for result in results]
     good = sum(result["policy"] >= 195 for result in learned)
     print(f"seeds that learned: {len(learned)} of {seeds}")
-    print(f"exams failed: {sum(failed)}, in {sum(map(bool, failed))} runs")
-    print(f"policies that average 195 in 100 trials: {good} of {len(learned)}")
+    print(f"evaluations failed: {sum(failed)}, in {sum(map(bool, failed))} runs")
+    print(f"policies that average 195 in 100 episodes: {good} of {len(learned)}")
     for name, key, form in (
-            ("mean score of the policy in 100 trials", "policy", ".1f"),
-            ("frames until fifty trials average 100", "half_way", ",.0f"),
-            ("frames", "frames", ",.0f"), ("trials", "trials", ",.0f"),
+            ("mean score of the policy in 100 episodes", "policy", ".1f"),
+            ("frames until fifty episodes average 100", "half_way", ",.0f"),
+            ("frames", "frames", ",.0f"), ("episodes", "episodes", ",.0f"),
             ("seconds from the start to the learned policy", "whole", ".1f"),
             ("of these: learning", "learning", ".1f")):
         values = sorted((result[key] for result in learned), reverse=key == "policy")

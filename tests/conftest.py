@@ -12,10 +12,13 @@ def pytest_configure(config):
     config.option.markexpr = config.option.markexpr or "not long"
     config.option.timeout = config.option.timeout or 300
     config.option.timeout_method = "thread"  # ends the process, whatever hangs
+    # A shell's background job ignores Ctrl-C, and so would the scripts that the tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def surroundings():
     handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    os.environ.pop("SDL_VIDEODRIVER", None)  # stays once a run has found no screen
     theirs = "PYGAME_", "PYTEST_", "SDL_VIDEO_X"
     variables = {x: y for x, y in os.environ.items() if not x.startswith(theirs)}
     return handlers, getattr(os, "sched_getaffinity", bool)(0), variables

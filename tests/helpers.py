@@ -17,26 +17,33 @@ import a3c_cartpole as a3c  # noqa: E402
 tf = a3c.tf
 
 
+def options(*words):
+    """The options of a command line that opens no window and makes no film."""
+    return a3c.parse(["--render", "none", *map(str, words)])
+
+
 class Built:
-    """A server, learners and the test thread in a finalized graph, as `main` builds them."""
+    """A server, learners and the test thread in a finalized graph, as `main` builds them. Its log
+    is a mock, which notes what it is told, and no test episodes are shown."""
 
     def __init__(self, learners, max_frames=1_000_000, seed=0,
                  server_class=a3c.ParameterServer, worker_class=a3c.Worker_thread):
-        self.log = unittest.mock.Mock()  # notes what it is told
-        self.log.show_trials.return_value = []
+        words = options("--workers", learners, "--max-frames", max_frames, "--seed", seed)
+        words.test_episodes = 0
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
             tf.set_random_seed(seed)
-            self.server = server_class(learners, max_frames, self.log)
-            self.tester = worker_class("test_thread", "test", self.server, seed)
+            self.server = server_class(words)
+            self.log = self.server.log = unittest.mock.Mock()
             names = [f"local_thread{i + 1}" for i in range(learners)]
-            self.learners = [worker_class(name, "learning", self.server, seed) for name in names]
+            self.learners = [worker_class(name, "learning", self.server) for name in names]
+            self.tester = worker_class("test_thread", "test", self.server)
             self.server.initialize()
             graph.finalize()
         self.progress = self.server.progress
         self.brains = [learner.environment.agent.brain for learner in self.learners]
 
     def happened(self):
-        return [name for name, *_ in self.log.method_calls if name != "show_trials"]
+        return [name for name, *_ in self.log.method_calls]
 
     def values(self, variables):
         return self.server.session.run(variables)

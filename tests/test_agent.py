@@ -27,8 +27,7 @@ def new_agent(p=(0.5, 0.5)):
 
 
 def play_and_check(agent, rewards, ended, gamma, n):
-    """A trial with these rewards, in whose state t all numbers are t, and action t is t % 2."""
-    agent.begin_trial()
+    """An episode with these rewards. All numbers of state t are t, and action t is t % 2."""
     steps = len(rewards)
     for t, r in enumerate(rewards):
         done = t == steps - 1
@@ -37,7 +36,7 @@ def play_and_check(agent, rewards, ended, gamma, n):
     samples = [call.args for call in agent.brain.train_push.call_args_list]
     assert len(samples) == steps
     for t, (s, a, R, s_, gamma_n) in enumerate(samples):
-        end = min(t + n, steps)  # a sum of fewer at the end of the trial
+        end = min(t + n, steps)  # a sum of fewer at the end of the episode
         assert s.tolist() == [t] * 4 and a == t % 2 and s_.tolist() == [end] * 4
         wanted = np.sum(gamma ** np.arange(end - t) * rewards[t:end])
         assert R == pytest.approx(wanted, rel=1e-12, abs=1e-9)
@@ -57,9 +56,7 @@ def test_n_step_returns_equal_sums_of_discounted_rewards(n, gamma, rewards, ende
 
 def test_returns_stay_exact_over_a_thousand_steps(monkeypatch, rng):
     monkeypatch.setattr(a3c, "GAMMA", 0.9)
-    agent = new_agent()
-    agent.advantage_push_local_brain(STATE, 0, 1.0, STATE, False, False)  # of an unfinished trial
-    play_and_check(agent, rng.normal(size=1000), True, 0.9, 5)
+    play_and_check(new_agent(), rng.normal(size=1000), True, 0.9, 5)
 
 
 @pytest.mark.parametrize("frames, epsilon, p", [

@@ -1,4 +1,4 @@
-"""Environment: what happens in a trial, in which order; rewards, ends, the score."""
+"""Environment: what happens in an episode, in which order; rewards, ends, the score."""
 import unittest.mock
 
 import numpy as np
@@ -7,7 +7,7 @@ from helpers import Built, a3c
 
 
 class EndsAt(a3c.gym.Env):
-    """Its trial falls after so many steps, or is cut after 200; the state tells the step."""
+    """Its pole falls after so many steps, or is cut after 200; the state tells the step."""
     observation_space = a3c.gym.spaces.Box(-np.inf, np.inf, (4,), np.float64)
     action_space = a3c.gym.spaces.Discrete(2)
 
@@ -25,11 +25,11 @@ class EndsAt(a3c.gym.Env):
 
 
 def play(worker, env):
-    """One trial. Returns all calls that were made in it, in order, and the score."""
+    """One episode. Returns all calls that were made in it, in order, and the score."""
     seen, agent = unittest.mock.Mock(), worker.environment.agent
     for owner, *names in [
             (env, "step"), (worker.progress, "next_frame"),
-            (agent, "begin_trial", "act", "advantage_push_local_brain"),
+            (agent, "act", "advantage_push_local_brain"),
             (agent.brain, "pull_parameter_server", "update_parameter_server", "train_push",
              "push_parameter_server")]:
         for name in names:
@@ -40,14 +40,14 @@ def play(worker, env):
 
 
 @pytest.mark.parametrize("learning", [True, False])
-def test_a_trial_goes_in_this_order(learning):
+def test_an_episode_goes_in_this_order(learning):
     built = Built(1)
     seen, _ = play(built.learners[0] if learning else built.tester, EndsAt(12))
     step = ["act", "next_frame", "step", *["advantage_push_local_brain"] * learning]
     pull = ["pull_parameter_server"] * learning
-    update = ["update_parameter_server"] * learning + pull
+    update = ["update_parameter_server"] * learning
     assert [name for name, *_ in seen.method_calls if name != "train_push"] == [
-        *pull, "begin_trial", *step * 10, *update, *step * 2, *update]
+        *pull, *step * 10, *update, *pull, *step * 2, *update]
     assert {call.args for call in seen.next_frame.call_args_list} == {(learning,)}
     assert {call.kwargs["greedy"] for call in seen.act.call_args_list} == {not learning}
     assert built.progress.frames == 12 * learning
@@ -72,7 +72,7 @@ def test_rewards_tell_success_and_what_follows_an_end(
     np.testing.assert_allclose(weights[-5:], last)
 
 
-def test_states_of_float64_learn_and_few_samples_wait_for_the_next_trial():
+def test_states_of_float64_learn_and_few_samples_wait_for_the_next_episode():
     built = Built(1)
     before = built.values(built.server.weights)
     for length, queued in ((4, 4), (1, 0), (60, 0)):
@@ -83,7 +83,7 @@ def test_states_of_float64_learn_and_few_samples_wait_for_the_next_trial():
     assert all(np.isfinite(w).all() for w in after)
 
 
-def test_each_trial_starts_elsewhere_but_the_same_for_the_same_seed():
+def test_each_episode_starts_elsewhere_but_the_same_for_the_same_seed():
     def starts(seed):
         built, env, seeds = Built(2, seed=seed), EndsAt(1), []
         for worker in [*built.learners, built.tester] * 3:

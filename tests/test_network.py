@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from helpers import Built, a3c, put, same, tf
+from helpers import Built, a3c, options, put, same, tf
 
 
 def forward(weights, s):
@@ -84,7 +84,7 @@ def built(rng):
 def opened(rng):
     """A brain with random weights in a graph that can still grow."""
     with tf.Graph().as_default():
-        server = a3c.ParameterServer(1, 100, None)
+        server = a3c.ParameterServer(options())
         brain = a3c.LocalBrain("local_thread1", server)
         with server.session as session:
             server.initialize()
@@ -104,7 +104,7 @@ def test_terms_of_the_loss_equal_numpy_even_where_the_policy_is_certain(opened, 
     p = np.array([[1, 0], [1, 0], [0, 1], [0.5, 0.5], [0.3, 0.7], [0.9, 0.1]], np.float32)
     a = np.array([0, 1, 0, 0, 0, 1])
     v, target = rng.normal(size=(2, 6)).astype(np.float32)
-    got = opened.server.session.run(opened._build_loss(*map(tf.constant, (p, v, a, target))))
+    got = opened.server.session.run(opened.build_loss(*map(tf.constant, (p, v, a, target))))
     wanted = loss_terms(p, v, a, target, target - v)
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-7)
 
@@ -113,7 +113,7 @@ def test_terms_of_the_loss_equal_numpy_even_where_the_policy_is_certain(opened, 
 def test_the_gradient_of_each_term_equals_finite_differences(opened, rng, term):
     s, a, R, _, gamma_n = batch(rng)
     p, v = opened.forward(s.astype(np.float32))
-    value = opened._build_loss(p, v, a, R.astype(np.float32))[term]
+    value = opened.build_loss(p, v, a, R.astype(np.float32))[term]
     gradients = tf.gradients(tf.reduce_mean(value), opened.weights, unconnected_gradients="zero")
     weights, gradients = opened.server.session.run([opened.weights, gradients])
     wanted = gradient(weights, s, a, R, s, 0 * gamma_n, term=term)

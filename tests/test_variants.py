@@ -45,9 +45,9 @@ def test_each_learns_saves_and_films_what_it_learned(tmp_path, name):
     args = "--workers", 2, "--max-frames", 300, "--render", "none", "--checkpoint", "saved"
     status, out, err = finish(start(*args, cwd=tmp_path, program=program))
     assert (status, out.splitlines()[-1]) == (1, "Not learned after 300 frames"), err
-    args = "--play", "--checkpoint", "saved", "--test-trials", 1, "--render", "video"
+    args = "--play", "--checkpoint", "saved", "--test-episodes", 1, "--render", "video"
     status, out, err = finish(start(*args, cwd=tmp_path, program=program))
-    assert status == 0 and "Test trial 1: score " in out, err
+    assert status == 0 and "Test episode 1: score " in out, err
     [length] = film_lengths(tmp_path)
     assert length > 5
 
@@ -86,7 +86,7 @@ def test_pendulums_loss_and_its_slopes_equal_numpy(monkeypatch, rng):
     with tf.Graph().as_default(), tf.Session() as session:
         p = tf.constant(np.stack([mean, spread], axis=1))
         brain = object.__new__(pendulum.Brain)  # its loss needs no network
-        got = brain._build_loss(p, tf.constant(v), tf.constant(a[:, None]), tf.constant(target))
+        got = brain.build_loss(p, tf.constant(v), tf.constant(a[:, None]), tf.constant(target))
         np.testing.assert_allclose(session.run(got), terms(mean, spread), rtol=1e-9)
         slopes = session.run(tf.gradients(tf.add_n(got), p)[0])
     for column, (dm, ds) in enumerate([(1e-6, 0), (0, 1e-6)]):
@@ -135,15 +135,17 @@ def lstm(weights, seen, c, h):
     return np.array(policies), np.array(values), np.array(remembered)
 
 
-def test_the_lstm_equals_numpy_and_each_trial_and_thread_remembers_its_own(build, rng):
+def test_the_lstm_equals_numpy_and_each_episode_and_thread_remembers_its_own(
+        build, rng, monkeypatch):
     built = build(memory, learners=2)
     (one, two), seen = built.brains, rng.normal(size=(7, 2))
     states = np.zeros((7, 66), np.float32)
     states[:, :2] = seen
     zero = np.zeros(32)
     wanted, _, remembered = lstm(built.values(one.weights), seen, zero, zero)
-    for _ in range(2):  # two trials
-        built.learners[0].environment.agent.begin_trial()
+    for _ in range(2):  # two episodes
+        monkeypatch.setattr(a3c.Environment, "run", lambda *args: None)
+        built.learners[0].environment.run()  # nothing but its beginning
         for t in range(7):
             np.testing.assert_allclose(one.predict_p(states[t:t + 1])[0], wanted[t], rtol=1e-4)
             two.predict_p(np.ones((1, 66), np.float32))
@@ -281,13 +283,13 @@ def test_whichever_of_ga3cs_threads_is_the_first_to_fail_all_end(build, name, fr
         raise ValueError("on purpose")
     workers = [built.tester, *built.learners, *built.server.helpers]
     [failing] = [worker for worker in workers if worker.name == name]
-    failing._learn = failing._test = fail
+    failing.work = fail
     with pytest.raises(RuntimeError, match=f"^{name} failed: .*on purpose"):
         all_end(built)
         built.progress.coordinator.join([])
 
 
-def test_ga3cs_threads_end_after_a_passed_exam_and_its_weights_stay(build):
+def test_ga3cs_threads_end_after_a_passed_evaluation_and_its_weights_stay(build):
     built = build(ga3c, learners=2, LEARNED_MEAN=1)
     all_end(built)
     assert built.happened()[-1] == "learned" and built.progress.learners == 0
@@ -300,7 +302,7 @@ def test_ga3cs_threads_end_after_a_passed_exam_and_its_weights_stay(build):
 def test_ctrl_c_ends_it_and_saves(tmp_path, name):
     args = "--render", "none", "--checkpoint", "saved", "--max-frames", 10 ** 9
     process = start(*args, cwd=tmp_path, program=VARIANTS / f"{name}.py")
-    begin(process, " 50 trials: ")
+    begin(process, " 50 episodes: ")
     process.send_signal(signal.SIGINT)
     status, _, err = finish(process)
     assert status == 130 and err.startswith("Stopped after ") and err.count("\n") == 1

@@ -9,8 +9,8 @@ and the learning rate falls with the frames of all threads, so that late steps a
 Frames of earlier runs count (--checkpoint): the rate goes on falling where it was.
 
 In the A3C paper, arXiv:1602.01783, the rate falls; miyosuda's async_deep_reinforce does both. What
-to look at when it runs: the mean of fifty trials, whether it falls less often once it is high, and
-how many exams fail.
+to look at when it runs: the mean of fifty episodes, whether it falls less often once it is high,
+and how many evaluations fail.
 """
 import sys
 from pathlib import Path
@@ -27,16 +27,16 @@ ANNEAL_FRAMES = 300_000
 
 
 class Server(a3c.ParameterServer):
-    def _build_optimizer(self):
+    def build_optimizer(self):
         # A function of Python as a part of the graph: it is called at each update
         frames = tf.py_func(lambda: np.float32(self.progress.frames), [], tf.float32)
         frames.set_shape(())
         rate = tf.train.polynomial_decay(a3c.LEARNING_RATE, frames, ANNEAL_FRAMES, 0.0)
         return tf.train.RMSPropOptimizer(rate, a3c.RMSPROP_DECAY, epsilon=EPSILON)
 
-    def _build_update(self, gradients):
+    def build_update(self, gradients):
         gradients, _ = tf.clip_by_global_norm(gradients, MAX_NORM)
-        return super()._build_update(gradients)
+        return super().build_update(gradients)
 
 
 def main(argv=None):

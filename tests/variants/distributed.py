@@ -16,20 +16,23 @@ itself (`Server`): its threads pull from there. No frame is a call, and an updat
     learner <- parameter server:  θ and the counters; max_frames and ε go by the frames of all
 
 Each process calls every 50 ms, too (`Progress.run`), to hear of the end. Process 0 makes its first
-θ, new or from a checkpoint, that of all. It alone examines claims, films and saves; its end is the
-end of all, and so is an exception anywhere. A process that is killed is not missed, and may be
-started again by hand; while process 0 is missing, learners that claim go on after 60 s.
+θ, new or from a checkpoint, that of all. Only its own learners count for the threshold; it alone
+evaluates, films and saves. Its end is the end of all, and so is an exception anywhere. A process
+that is killed is not missed, and may be started again by hand.
 
-What to look at: lines begin with their process's number; frames are those of all, trials and means
-those of one. On two cores, two processes played half as many frames a second as the script, for
-calls cost more than CartPole's steps; but 1.6 times as many if steps compute 1 ms more.
+What to look at: lines begin with their process's number; frames are those of all, episodes and
+means those of one. On two cores, two processes played half as many frames a second as the script,
+for calls cost more than CartPole's steps; but 1.6 times as many if steps compute 1 ms more.
 No password, no encryption, and tf.train.Server listens on ALL interfaces: trusted networks only.
 """
 import argparse
+import contextlib
 import functools
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -38,8 +41,8 @@ import a3c_cartpole as a3c  # noqa: E402
 from a3c_cartpole import np, tf  # noqa: E402
 
 SILENCE = 5  # seconds without an answer, after which the parameter server counts as lost
-PATIENCE = 60  # seconds to wait for process 0: for the first weights, or for an exam
-FRAMES, MAX_FRAMES, BEGUN, CLAIMS, EXAMS, LEARNED, ENDED = range(7)  # the counters; they only grow
+PATIENCE = 60  # seconds to wait for the first weights, which process 0 makes
+FRAMES, MAX_FRAMES, BEGUN, LEARNED, ENDED = COUNTERS = range(5)  # they only grow
 
 
 class Remote(a3c.ParameterServer):
@@ -48,12 +51,14 @@ class Remote(a3c.ParameterServer):
     def __init__(self, address):
         self.address = address
         with tf.Graph().as_default(), tf.device("/job:ps/task:0/cpu:0"):
-            super().__init__(learners=0, max_frames=0, log=None)
+            super().__init__(a3c.parse(["--render", "none"]))
             gradients = [tf.placeholder(w.dtype, w.shape) for w in self.weights]
-            with tf.control_dependencies([self._build_update(gradients)]):
+            with tf.name_scope("parameter_server/"):
+                update = self.build_update(gradients)
+            with tf.control_dependencies([update]):
                 weights = [w.read_value() for w in self.weights]
-            counters = tf.get_variable("counters", 7, tf.int64, tf.zeros_initializer())
-            news = tf.placeholder(tf.int64, 7)
+            counters = tf.get_variable("counters", len(COUNTERS), tf.int64, tf.zeros_initializer())
+            news = tf.placeholder(tf.int64, len(COUNTERS))
             with tf.control_dependencies([counters.assign_add(news, read_value=False)]):
                 counted = counters.read_value()
             variables = tf.global_variables("parameter_server/")  # θ and RMSProp's averages
@@ -65,14 +70,16 @@ class Remote(a3c.ParameterServer):
             self.get = call(fetches=[v.read_value() for v in variables])
             self._count = call([news], [counted])
             self._update = call([news, *gradients], [counted, *weights])
+        for call in self._count, self._update:  # now, as several threads use them
+            call.function = self.session._make_callable_from_options(call.options)
 
-    def _open_session(self):
+    def open_session(self):
         config = tf.ConfigProto(operation_timeout_in_ms=1000 * SILENCE)  # else it retries for ever
         return tf.Session(f"grpc://{self.address}", config=config)
 
     def tell(self, news, *gradients):
         """Add `news`, {counter: number}; apply gradients, if any. Returns [counters, *weights]."""
-        sent = [[news.get(counter, 0) for counter in range(7)], *gradients]
+        sent = [[news.get(counter, 0) for counter in COUNTERS], *gradients]
         call = self._update if gradients else self._count
         try:
             return call(*sent)
@@ -82,17 +89,20 @@ class Remote(a3c.ParameterServer):
 
 class Server(a3c.ParameterServer):
     """A process's copy of the remote server, which all else takes for the script's server."""
-    def __init__(self, task, remote, learners, max_frames, log):
+    def __init__(self, task, remote, options):
         self.task, self.remote = task, remote
-        super().__init__(learners, max_frames, log)
-        self.progress = Progress(self, learners, max_frames)
-        self.helpers.append(self.progress)
-        log.print = lambda line, show=log.print: show(f"{task}: {line}")
+        options.seed += task  # so that threads don't play what their namesakes elsewhere play
         if task > 0:
-            vars(log.options).update(render="none", checkpoint=None, logdir=None)
+            vars(options).update(render="none", checkpoint=None, logdir=None)
+        super().__init__(options)
+        self.helpers.append(self.progress)
+        self.log.print = lambda line, show=self.log.print: show(f"{task}: {line}")
 
-    def _build_update(self, gradients):
-        super()._build_update(gradients)  # never run: it makes the averages, for checkpoints
+    def make_progress(self, options):
+        return Progress(self, options.workers, options.max_frames)
+
+    def build_update(self, gradients):
+        super().build_update(gradients)  # never run: it makes the averages, for checkpoints
         self.variables = tf.global_variables("parameter_server/")  # the same as in Remote
         call = functools.partial(self.progress.tell, {})  # lets other threads run while it waits
         weights = tf.py_func(call, gradients, [w.dtype for w in self.weights])
@@ -112,7 +122,7 @@ class Progress(a3c.Progress):
         super().__init__(learners, max_frames)
         self.server = server
         self.chief = server.task == 0
-        self.counters = np.zeros(7, int)  # as last heard, and with the frames told since then
+        self.counters = np.zeros(len(COUNTERS), int)  # as last heard, with the frames told since
 
     def tell(self, news, *gradients):
         """Tell the remote server the news and the frames that it lacks. Returns the weights."""
@@ -142,44 +152,52 @@ class Progress(a3c.Progress):
             if not self.learned:
                 self.server.refresh()  # main saves it
 
-    def wait_for_chief(self, counter, number):
+    def wait_for_chief(self):
         deadline = time.monotonic() + PATIENCE
-        self.wait_until(lambda: (self.counters[counter] >= number or self.learned
-                                 or time.monotonic() > deadline))
+        self.wait_until(lambda: self.counters[BEGUN] or time.monotonic() > deadline)
         if not self.counters[BEGUN]:
             raise TimeoutError("process 0 has not begun")
         self.server.refresh()
 
-    def claim(self, name):
-        self.tell({CLAIMS: 1})
-        self.wait_for_chief(EXAMS, self.counters[CLAIMS])  # mine, or one that came after it
+    def episode_ended(self, score):
+        if self.chief:
+            super().episode_ended(score)
 
-    def wait_for_claim(self):
-        def claimed():
-            return self.chief and self.counters[CLAIMS] > self.counters[EXAMS]
-        self.wait_until(lambda: claimed() or not self.learners)
+    def wait_for_threshold(self):
+        reached = super().wait_for_threshold()
         self.server.refresh()
-        return claimed()
+        return reached
 
     def verdict(self, passed):
-        self.tell({EXAMS: 1, LEARNED: int(passed)})
         if passed:
-            self.wait_until(lambda: not self.learners)  # then the weights that passed are pushed
+            self.tell({LEARNED: 1})
+        super().verdict(passed)
 
 
 class Worker(a3c.Worker_thread):
-    """A thread whose random numbers are not those of its namesakes in other processes."""
-    def __init__(self, name, kind, server, seed):
-        super().__init__(name, kind, server, f"{seed} {server.task}")
+    def learn(self):
+        self.progress.wait_for_chief()
+        super().learn()
 
-    def _learn(self):
-        self.progress.wait_for_chief(BEGUN, 1)
-        super()._learn()
+
+@contextlib.contextmanager
+def interrupts_noted():
+    """Gives an event that a Ctrl-C or SIGTERM sets; the same again raises KeyboardInterrupt."""
+    noted = threading.Event()
+    def note(number, frame):
+        noted.set()
+        signal.signal(number, signal.default_int_handler)
+    handlers = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield noted
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def work(task, address, argv):
     """A worker process: the script's main."""
-    a3c.threading.excepthook = lambda failure: None  # main tells of the first, others echo it
+    threading.excepthook = lambda failure: None  # main tells of the first, others echo it
     remote = Remote(address)
     status, ends_all = 1, True
     try:
@@ -207,7 +225,7 @@ def serve(address, argv, processes):
         if workers:
             return all(worker.poll() is not None for worker in workers)
         return remote.tell({})[0][ENDED]
-    with a3c.interrupts_noted() as interrupted:
+    with interrupts_noted() as interrupted:
         for task in range(processes):  # in new sessions, which a Ctrl-C here does not reach
             command = [sys.executable, __file__, *argv, "--ps", address, "--task", str(task)]
             workers.append(subprocess.Popen(command, start_new_session=True))
@@ -230,9 +248,10 @@ def main(argv=None):
                                      description="Learn CartPole with A3C in several processes.",
                                      epilog="All other options: a3c_cartpole.py --help")
     add = parser.add_argument
-    add("--processes", type=a3c.whole(1, 256), default=2, metavar="N", help="workers to start here")
+    add("--processes", type=a3c.whole_number(1, 256), default=2, metavar="N",
+        help="workers to start here")
     add("--ps", metavar="HOST:PORT", help="start none: be the parameter server there, or, with ...")
-    add("--task", type=a3c.whole(0), metavar="K", help="... be its worker number K")
+    add("--task", type=a3c.whole_number(0), metavar="K", help="... be its worker number K")
     own, argv = parser.parse_known_args(argv)
     if own.task is not None:
         return work(own.task, own.ps or parser.error("argument --task: name a --ps"), argv)

@@ -47,10 +47,10 @@ class Queue(queue.Queue):
 
 
 class Server(a3c.ParameterServer):
-    def __init__(self, learners, max_frames, log):
-        super().__init__(learners, max_frames, log)
+    def __init__(self, options):
+        super().__init__(options)
         self.progress.learners += 1  # the trainer: only after it ends may the test thread push
-        self.states = Queue(self.progress, maxsize=learners)  # (state, queue for the answer)
+        self.states = Queue(self.progress, maxsize=options.workers)  # (state, queue for the answer)
         self.samples = Queue(self.progress, maxsize=4)  # (number of updates at their pull, samples)
         self.updates = 0  # only the trainer changes it
         self.brain = SharedBrain("shared", self)
@@ -88,7 +88,7 @@ class Helper(a3c.Worker_thread):
     """Does `work`, in the script's `run`, until no learner is left; an exception stops all."""
     def __init__(self, name, server, work, learning):
         self.name, self.progress, self.learning = name, server.progress, learning
-        self._learn = self._test = work  # `run` takes one of them
+        self.work = work
 
 
 class AskingBrain(a3c.LocalBrain):
@@ -115,10 +115,10 @@ class Agent(a3c.Agent):
 
 
 class Environment(a3c.Environment):
-    def __init__(self, name, thread_type, server, rng):
-        if thread_type == "learning":  # the test thread keeps a copy, to examine one policy
+    def __init__(self, name, thread_type, server):
+        if thread_type == "learning":  # the test thread keeps a copy, to evaluate one policy
             self.agent_class = Agent
-        super().__init__(name, thread_type, server, rng)
+        super().__init__(name, thread_type, server)
 
 
 class Worker(a3c.Worker_thread):

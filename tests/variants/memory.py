@@ -61,14 +61,14 @@ class Server(a3c.ParameterServer):
             c, h = steps.cs[:, 0], steps.h[:, 0]  # (T, 32)
             policy = tf.nn.softmax(h @ actor)
             return tf.concat([policy, c, h], axis=1), tf.squeeze(h @ critic, axis=1)
-        return [w, b, actor, critic], forward
+        return forward
 
-    def _build_optimizer(self):
+    def build_optimizer(self):
         return tf.train.RMSPropOptimizer(2e-3, a3c.RMSPROP_DECAY)
 
-    def _build_update(self, gradients):
+    def build_update(self, gradients):
         gradients, _ = tf.clip_by_global_norm(gradients, MAX_NORM)
-        return super()._build_update(gradients)
+        return super().build_update(gradients)
 
 
 class Brain(a3c.LocalBrain):
@@ -77,7 +77,7 @@ class Brain(a3c.LocalBrain):
         self.forget()
 
     def forget(self):
-        self.remembered = np.zeros(2 * CELLS, np.float32)  # c and h, of this thread's trial
+        self.remembered = np.zeros(2 * CELLS, np.float32)  # c and h, of this thread's episode
 
     def predict_p(self, s):
         s[0, SEEN:] = self.remembered  # in the array that becomes a sample, too
@@ -89,7 +89,7 @@ class Brain(a3c.LocalBrain):
         s_[SEEN:] = self.remembered
         super().train_push(s, a, R, s_, gamma_n)
 
-    def _build_loss(self, p, v, a, target):
+    def build_loss(self, p, v, a, target):
         delta = target - v  # of single steps: (T,)
         t = tf.range(tf.size(delta))
         later = tf.cast(t - t[:, tf.newaxis], tf.float32)  # u - t, in row t, column u: (T, T)
@@ -97,15 +97,11 @@ class Brain(a3c.LocalBrain):
         advantage = tf.linalg.matvec(weights, delta)  # Aₜ = Σ (γλ)^(u - t)·δᵤ, for all u ≥ t
         policy = p[:, :a3c.NUM_ACTIONS]
         # The script subtracts v from this target: A is left
-        return super()._build_loss(policy, v, a, tf.stop_gradient(v + advantage))
+        return super().build_loss(policy, v, a, tf.stop_gradient(v + advantage))
 
 
 class Agent(a3c.Agent):
     brain_class = Brain
-
-    def begin_trial(self):
-        super().begin_trial()
-        self.brain.forget()
 
 
 class Environment(a3c.Environment):
@@ -120,6 +116,10 @@ class Worker(a3c.Worker_thread):
 
 class RememberingEnvironment(Environment):
     agent_class = Agent
+
+    def run(self, env=None):
+        self.agent.brain.forget()  # an episode begins
+        return super().run(env)
 
 
 class RememberingWorker(a3c.Worker_thread):
@@ -136,7 +136,7 @@ def main(argv=None):
     a3c.N_WORKERS = 4
     a3c.N_STEP_RETURN = 1  # GAE sums over the steps
     a3c.Tmax = 20
-    a3c.MIN_BATCH = 1  # no sample waits: an update takes one stretch of one trial
+    a3c.MIN_BATCH = 1  # no sample waits: an update takes one stretch of one episode
     a3c.EPS_START = 0.0  # an action at random would skip predict_p, and a step of memory
     return a3c.main(words, Server, RememberingWorker)
 

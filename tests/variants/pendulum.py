@@ -32,34 +32,27 @@ STATE_SCALE = np.array([1, 1, 8], np.float32)  # cos, sin, and angular velocity,
 class Server(a3c.ParameterServer):
     def _build_model(self):
         def network(name, outputs):
-            sizes = a3c.NUM_STATES, a3c.HIDDEN_UNITS, outputs
-            weights = []
-            for i, shape in enumerate(zip(sizes, sizes[1:]), 1):
-                weights.append(tf.get_variable(f"{name}/weights{i}", shape))
-                weights.append(tf.get_variable(f"{name}/biases{i}", shape[1:],
-                                               initializer=tf.zeros_initializer()))
-            return weights
+            hidden = a3c.layer(name + "/hidden", a3c.NUM_STATES, a3c.HIDDEN_UNITS)
+            output = a3c.layer(name + "/output", a3c.HIDDEN_UNITS, outputs)
+            return lambda s: tf.nn.xw_plus_b(tf.nn.relu(tf.nn.xw_plus_b(s, *hidden)), *output)
         actor, critic = network("actor", 2), network("critic", 1)
 
         def forward(s):
             s = s / STATE_SCALE
-            w1, b1, w2, b2 = actor
-            mean, spread = tf.split(tf.nn.relu(s @ w1 + b1) @ w2 + b2, 2, axis=1)
+            mean, spread = tf.split(actor(s), 2, axis=1)
             p = tf.concat([MAX_TORQUE * tf.tanh(mean), tf.nn.softplus(spread) + 1e-3], axis=1)
-            w1, b1, w2, b2 = critic
-            v = tf.nn.relu(s @ w1 + b1) @ w2 + b2
-            return p, tf.squeeze(v, axis=1)  # μ and σ: (batch, 2); (batch,)
-        return actor + critic, forward
+            return p, tf.squeeze(critic(s), axis=1)  # μ and σ: (batch, 2); (batch,)
+        return forward
 
-    def _build_update(self, gradients):
+    def build_update(self, gradients):
         gradients, _ = tf.clip_by_global_norm(gradients, MAX_NORM)
-        return super()._build_update(gradients)
+        return super().build_update(gradients)
 
 
 class Brain(a3c.LocalBrain):
     action_type, action_shape = tf.float32, (1,)
 
-    def _build_loss(self, p, v, a, target):
+    def build_loss(self, p, v, a, target):
         mean, spread = p[:, 0], p[:, 1]
         advantage = target - v
         log_p = -((a[:, 0] - mean) / spread) ** 2 / 2 - tf.log(spread) - np.log(2 * np.pi) / 2
@@ -92,8 +85,8 @@ def main(argv=None):
     a3c.NUM_STATES = 3
     a3c.TIME_LIMIT_IS_END = False
     a3c.LEARNED_MEAN = -200
-    a3c.CLAIM_TRIALS = 20
-    a3c.EXAM_TRIALS = 50  # ten say little: their scores spread by a hundred
+    a3c.THRESHOLD_EPISODES = 20
+    a3c.EVALUATION_EPISODES = 50  # ten say little: their scores spread by a hundred
     a3c.N_WORKERS = 4
     a3c.HIDDEN_UNITS = 64
     a3c.LEARNING_RATE = 1e-3

@@ -36,15 +36,11 @@ ACTIONS = 0, 2, 3  # of Pong's six: stay, up, down
 
 class Server(clipped.Server):
     def _build_model(self):
-        def layer(name, *shape):
-            w = tf.get_variable(name + "/weights", shape)
-            b = tf.get_variable(name + "/biases", shape[-1:], initializer=tf.zeros_initializer())
-            return [w, b]
-        conv1 = layer("conv1", 8, 8, PICTURES[0], 16)
-        conv2 = layer("conv2", 4, 4, 16, 32)
-        hidden = layer("hidden", 9 * 9 * 32, 256)
-        actor = layer("actor", 256, a3c.NUM_ACTIONS)
-        critic = layer("critic", 256, 1)
+        conv1 = a3c.layer("conv1", 8, 8, PICTURES[0], 16)
+        conv2 = a3c.layer("conv2", 4, 4, 16, 32)
+        hidden = a3c.layer("hidden", 9 * 9 * 32, 256)
+        actor = a3c.layer("actor", 256, a3c.NUM_ACTIONS)
+        critic = a3c.layer("critic", 256, 1)
 
         def forward(s):
             x = tf.transpose(tf.reshape(s, (-1, *PICTURES)), (0, 2, 3, 1))  # pictures last
@@ -54,7 +50,7 @@ class Server(clipped.Server):
             h = tf.nn.relu(tf.nn.xw_plus_b(tf.reshape(x, (-1, 9 * 9 * 32)), *hidden))
             p = tf.nn.softmax(tf.nn.xw_plus_b(h, *actor))
             return p, tf.squeeze(tf.nn.xw_plus_b(h, *critic), axis=1)
-        return conv1 + conv2 + hidden + actor + critic, forward
+        return forward
 
 
 class ThreeActions(gym.ActionWrapper):
@@ -73,7 +69,7 @@ class Environment(a3c.Environment):
         env = gym.wrappers.FrameStackObservation(gym.wrappers.AtariPreprocessing(env), PICTURES[0])
         env = ThreeActions(gym.wrappers.FlattenObservation(env))
         if render_mode is not None:
-            env = gym.wrappers.RenderCollection(env)  # all frames of a trial, as RecordVideo wants
+            env = gym.wrappers.RenderCollection(env)  # a whole episode, as RecordVideo wants
         return env
 
     def reward(self, r, step, done):
@@ -83,9 +79,6 @@ class Environment(a3c.Environment):
 class Worker(a3c.Worker_thread):
     environment_class = Environment
 
-    def _share_core(self):
-        pass  # most of the time goes into long graph calls, which need no lock of Python's
-
 
 def main(argv=None):
     a3c.ENV = "PongNoFrameskip-v4"
@@ -93,6 +86,7 @@ def main(argv=None):
     a3c.NUM_ACTIONS = len(ACTIONS)
     a3c.LEARNED_MEAN = 18
     a3c.MAX_FRAMES = 10_000_000
+    a3c.SHARE_ONE_CORE = False  # most of the time goes into long graph calls, without the GIL
     a3c.N_STEP_RETURN = 20
     a3c.Tmax = 20
     a3c.EPS_START = 0.0

@@ -1,9 +1,8 @@
-"""Print what a learner does in a trial of N steps: python .github/trial.py N...
+"""Print what a learner does in an episode of N steps: python .github/episode.py N...
 
-An environment whose trials end after N steps stands in for CartPole; all else is the script's own.
+An environment whose episodes end after N steps stands in for CartPole; all else is the script's.
 """
 import sys
-import unittest.mock
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +42,7 @@ class Brain(a3c.LocalBrain):
 
     def pull_parameter_server(self):
         super().pull_parameter_server()
-        self.rows[-1][6] = "yes"
+        self.rows[-1][6] = "yes"  # after this step, before the next one
 
 
 class Agent(a3c.Agent):
@@ -62,8 +61,8 @@ class Environment(a3c.Environment):
 
 
 with a3c.tf.Graph().as_default():
-    server = a3c.ParameterServer(1, 10 ** 6, unittest.mock.Mock())
-    learner = Environment("local_thread1", "learning", server, a3c.random.Random(0))
+    server = a3c.ParameterServer(a3c.parse(["--render", "none", "--seed", "0"]))
+    learner = Environment("local_thread1", "learning", server)
     server.initialize()
     for n in map(int, sys.argv[1:]):
         Brain.rows[:] = [["", "", "(empty)", "", 0, "", ""]]
