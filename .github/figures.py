@@ -1,0 +1,777 @@
+"""Record and draw the pictures of the pages.
+
+    python .github/figures.py record [SEED]       learn and play, and keep the data in .github/data
+    python .github/figures.py draw                draw all pictures from the data
+    python .github/figures.py run LOGDIR OUT.png  draw a run of your own, written with --logdir
+
+Eight threads never repeat a run, so the recorded data are kept with the pictures. Drawing needs
+matplotlib but no TensorFlow: the networks are so small that NumPy computes them here.
+"""
+import collections
+import contextlib
+import functools
+import io
+import itertools
+import os
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+from matplotlib.ticker import StrMethodFormatter  # noqa: E402
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))  # the lesson's script is there
+DATA = HERE / "data"
+NAMES = "untrained", "half way", "learned"  # the three networks, all of one run
+HALF_WAY = 60  # mean score of the last fifty episodes
+GAMMA = 0.99
+N_STEP_RETURN = 5
+TIME_LIMIT = 200
+LEARNED_MEAN = 199
+BEFORE = 30  # steps before the end of a fall
+ROLLOUTS = 40_000
+FILM_STEPS = 208
+PAUSE = 8  # steps for which the film shows a fallen pole
+
+
+# The network and CartPole in NumPy
+
+def forward(weights, s):
+    """The policy (n, 2) and the values (n,) in the states s (n, 4)."""
+    hidden_w, hidden_b, actor_w, actor_b, critic_w, critic_b = weights
+    h = np.maximum(s @ hidden_w + hidden_b, 0)
+    e = np.exp(h @ actor_w + actor_b)
+    return e / e.sum(axis=1, keepdims=True), (h @ critic_w + critic_b)[:, 0]
+
+
+def value(weights, s):
+    return forward(weights, s)[1]
+
+
+def cartpole(s, a):
+    """One step of CartPole in n states at once. s: (n, 4). a: actions (n,).
+
+    Returns the next states (n, 4), and whether each episode ended with a fall (n,)."""
+    _, v, angle, w = s.T
+    sin, cos = np.sin(angle), np.cos(angle)
+    push = (np.where(a, 10.0, -10.0) + 0.05 * w ** 2 * sin) / 1.1
+    w_change = (9.8 * sin - cos * push) / (0.5 * (4 / 3 - 0.1 * cos ** 2 / 1.1))
+    v_change = push - 0.05 * w_change * cos / 1.1
+    s_ = s + 0.02 * np.stack([v, v_change, w, w_change], axis=1)
+    return s_, (abs(s_[:, 0]) > 2.4) | (abs(s_[:, 2]) > np.radians(12))
+
+
+def draw_actions(weights, s, rng):
+    return rng.random(len(s)) < forward(weights, s)[0][:, 1]
+
+
+def play(weights, rng):
+    """One episode, with actions drawn from π. Returns its states (steps + 1, 4) and whether it
+    ended with a fall."""
+    s, fell = rng.uniform(-0.05, 0.05, (1, 4)), [False]
+    states = [s[0]]
+    while not fell[0] and len(states) <= TIME_LIMIT:
+        s, fell = cartpole(s, draw_actions(weights, s, rng))
+        states.append(s[0])
+    return np.array(states), fell[0]
+
+
+# The recorded data
+
+def load(name):
+    with np.load(DATA / f"{name}.npz") as data:
+        return dict(data)
+
+
+def keep(name, arrays):
+    DATA.mkdir(exist_ok=True)
+    np.savez_compressed(DATA / f"{name}.npz", **arrays)
+
+
+def networks():
+    """{name: (frames, weights)}"""
+    data = load("networks")
+    return {name: (int(data[f"{name} frames"]), [data[f"{name} {i}"] for i in range(6)])
+            for name in NAMES}
+
+
+# Recording
+
+def learn(seed, logdir):
+    """Let the lesson's script learn. Returns {name: (frames, weights)} of the three networks."""
+    import a3c_cartpole as a3c
+    found = {}
+
+    class Log(a3c.Log):
+        def episode(self, name, score):
+            super().episode(name, score)
+            with self.lock:
+                # Fewer than fifty scores don't sum up to this.
+                if "half way" not in found and sum(self.scores) >= 50 * HALF_WAY:
+                    self.server.keep("half way")
+
+    class Server(a3c.ParameterServer):
+        def __init__(self, options):
+            super().__init__(options)
+            self.log = Log(options, self.progress)
+            self.log.server = self
+
+        def initialize(self):
+            super().initialize()
+            self.keep("untrained")
+
+        def keep(self, name):
+            found[name] = self.progress.frames, self.session.run(self.weights)
+
+    class Worker(a3c.Worker_thread):
+        def work(self):
+            super().work()
+            if not self.learning:  # now the evaluated weights are the server's again
+                self.server.keep("learned")
+
+    words = f"--render none --test-episodes 1 --seed {seed} --logdir {logdir}"
+    with contextlib.redirect_stdout(io.StringIO()):
+        a3c.main(words.split(), Server, Worker)
+    return found
+
+
+def read_log(logdir):
+    """What a run wrote with --logdir: {tag: points (n, 2)}, each its frames and its value. The
+    scores of all threads are together under "score"."""
+    from a3c_cartpole import tf  # it keeps TensorFlow quiet
+    curves = collections.defaultdict(list)
+    for path in sorted(Path(logdir).glob("events.out.tfevents.*")):
+        for event in tf.train.summary_iterator(str(path)):
+            for point in event.summary.value:
+                tag = "score" if point.tag.startswith("score/") else point.tag
+                curves[tag].append((event.step, point.simple_value))
+    return {tag: np.array(sorted(points)) for tag, points in curves.items()}
+
+
+def falls(weights, n, rng):
+    """The last 50 steps of n falls: states (n, 51, 4), the fallen one last. Shorter episodes don't
+    count."""
+    found = []
+    while len(found) < n:
+        states, fell = play(weights, rng)
+        if fell and len(states) > 50:
+            found.append(states[-51:])
+    return np.array(found, np.float32)
+
+
+def sinking(weights, states):
+    """In how many of these falls V is lower in the last step than 30 steps before."""
+    return int(sum(value(weights, states[:, -2]) < value(weights, states[:, -2 - BEFORE])))
+
+
+def scenes(weights, rng):
+    """What the film shows of a network: episodes one after another. Each row holds a state, its
+    step number, and whether the pole or the cart has just fallen; a fallen state stays a while."""
+    rows = []
+    while len(rows) < FILM_STEPS:
+        states, fell = play(weights, rng)
+        rows += [(*s, step, 0) for step, s in enumerate(states)]
+        rows[-1] = (*rows[-1][:5], int(fell))
+        rows += [rows[-1]] * PAUSE
+    return np.array(rows[:FILM_STEPS], np.float32)
+
+
+def record_networks(first_seed):
+    """Learn until the half-way network passes its check, then play with the three networks."""
+    for seed in itertools.count(first_seed):
+        rng = np.random.default_rng(seed)
+        with tempfile.TemporaryDirectory() as logdir:
+            found = learn(seed, logdir)
+        weights = found["half way"][1]
+        states = falls(weights, 100, rng)
+        print(f"Seed {seed}: V sinks in {sinking(weights, states)} of 100 falls")
+        if sinking(weights, states) >= 95:
+            break
+    keep_networks(seed, found, states, rng)
+
+
+def keep_networks(seed, found, states, rng):
+    episodes, arrays = {"falls": states}, {"seed": seed}
+    for name, (frames, weights) in found.items():
+        arrays[f"{name} frames"] = frames
+        arrays.update({f"{name} {i}": w for i, w in enumerate(weights)})
+        visited = np.concatenate([play(weights, rng)[0] for _ in range(20)])
+        some = rng.choice(len(visited), 350, replace=False)
+        episodes[f"visited {name}"] = visited[some, 2:].astype(np.float32)
+        episodes[f"film {name}"] = scenes(weights, rng)
+    keep("networks", arrays)
+    keep("episodes", episodes)
+
+
+def record_run():
+    """A run in which an evaluation fails before one passes."""
+    for seed in itertools.count():
+        with tempfile.TemporaryDirectory() as logdir:
+            learn(seed, logdir)
+            curves = read_log(logdir)
+        print(f"Seed {seed}: evaluations {curves['evaluation'][:, 1].round(1)}")
+        if len(curves["evaluation"]) == 2:
+            break
+    keep_run(seed, curves)
+
+
+def keep_run(seed, curves):
+    names = "score", "mean", "evaluation", "loss/actor", "loss/critic"
+    keep("run", {"seed": seed} | {name: curves[name].astype(np.float32) for name in names})
+
+
+def pulls_and_updates(share_one_core):
+    """Pulls and updates of three learners: the time in seconds, the thread (0 to 2), the version of
+    the server's weights that it has pulled, and the version it makes by an update (0 for a
+    pull). A version is the number of updates so far."""
+    import a3c_cartpole as a3c
+    events = []
+
+    class Brain(a3c.LocalBrain):
+        def pull_parameter_server(self):
+            super().pull_parameter_server()
+            with self.server.lock:
+                self.version = self.server.updates
+                self.note(0)
+
+        def update_parameter_server(self):
+            super().update_parameter_server()
+            with self.server.lock:
+                self.server.updates += 1
+                self.note(self.server.updates)
+
+        def note(self, update):
+            if self.name != "test_thread":
+                thread = int(self.name[-1]) - 1
+                events.append((time.perf_counter(), thread, self.version, update))
+
+    class Server(a3c.ParameterServer):
+        def __init__(self, options):
+            super().__init__(options)
+            self.lock = threading.Lock()
+            self.updates = 0
+
+    class Agent(a3c.Agent):
+        brain_class = Brain
+
+    class Environment(a3c.Environment):
+        agent_class = Agent
+
+    class Worker(a3c.Worker_thread):
+        environment_class = Environment
+
+    a3c.SHARE_ONE_CORE = share_one_core
+    a3c.LEARNED_MEAN = float("inf")  # the threshold is never reached
+    with contextlib.redirect_stdout(io.StringIO()):
+        a3c.main("--render none --seed 0 --workers 3 --max-frames 20000".split(), Server, Worker)
+    return np.array(events)
+
+
+def ages(events):
+    """How old each update's gradient is: the updates by others since its thread's pull."""
+    updates = events[events[:, 3] > 0]
+    return updates[:, 3] - 1 - updates[:, 2]
+
+
+def stretch(events, seconds):
+    """A typical stretch: about as many gradients are fresh as in the whole recording. Each thread
+    makes an update with an old one. Each thread's last pull before the stretch comes first."""
+    def chosen(start):
+        later = events[:, 0] - start
+        pulls = events[(later <= 0) & (events[:, 3] == 0)]
+        before = [pulls[pulls[:, 1] == thread][-1] for thread in range(3)]
+        found = np.concatenate([before, events[(later > 0) & (later < seconds)]])
+        found[:, 0] -= start
+        return found
+
+    def unusual(found):
+        old = found[(found[:, 3] - 1 > found[:, 2]) & (found[:, 0] < 0.9 * seconds)]
+        seen = len(set(old[:, 1]))
+        fresh = (ages(found) == 0).mean() if seen else 0
+        return 3 - seen + abs(fresh - (ages(events) == 0).mean())
+    return min((chosen(start) for start in events[50:-50, 0]), key=unusual)
+
+
+def record_threads():
+    arrays = {"cores": os.cpu_count()}
+    for name, share, seconds in ("all cores", False, 0.0035), ("one core", True, 0.015):
+        events = pulls_and_updates(share)
+        arrays[name] = stretch(events, seconds)
+        arrays[f"ages {name}"] = ages(events).astype(np.uint16)
+    keep("threads", arrays)
+
+
+def rollouts(weights, s, step, n, rng):
+    """Play n episodes on from the state s (4,) of this step. Returns the first five actions (n, 5)
+    and the length of the whole episode (n,)."""
+    states, actions = np.repeat(s[np.newaxis], n, axis=0), []
+    lengths = np.full(n, TIME_LIMIT)
+    alive = np.ones(n, bool)
+    while step < TIME_LIMIT and alive.any():
+        a = draw_actions(weights, states, rng)
+        actions.append(a)
+        states, fell = cartpole(states, a)
+        step += 1
+        lengths[alive & fell] = step
+        alive &= ~fell
+    return np.stack(actions[:N_STEP_RETURN], axis=1), lengths
+
+
+def pushes(weights, s, step, actions, lengths):
+    """The three estimates of how far a sample pushes the log-odds of "right": (a - π(right))·X.
+    Returns {name: (n,)}; X is the return, the return - V(s), or the script's A."""
+    reward = np.where(lengths < LEARNED_MEAN, -1.0, 1.0)  # only the last step has one
+    returns = GAMMA ** (lengths - step - 1) * reward
+    states = np.repeat(s[np.newaxis], len(actions), axis=0)
+    for a in actions.T:
+        states, _ = cartpole(states, a)
+    bootstrapped = GAMMA ** N_STEP_RETURN * value(weights, states)  # nobody falls so early here
+    p, [v] = forward(weights, s[np.newaxis])
+    score = actions[:, 0] - p[0, 1]  # the derivative of log π(a|s) by the log-odds
+    return {"return": score * returns, "return − V(s)": score * (returns - v),
+            "5 rewards + γ⁵V(s′) − V(s), the script's A": score * (bootstrapped - v)}
+
+
+def check_cartpole(rng):
+    """NumPy's CartPole must move as Gymnasium's does."""
+    import gymnasium as gym
+    env = gym.make("CartPole-v0").unwrapped
+    for seed in range(20):
+        env.reset(seed=seed)
+        s, done = np.array([env.state]), False
+        while not done:
+            a = rng.integers(2)
+            s_, _, done, _, _ = env.step(int(a))
+            s, fell = cartpole(s, np.array([a]))
+            assert np.allclose(s[0], s_, atol=1e-6) and fell[0] == done
+
+
+def record_rollouts():
+    rng = np.random.default_rng(0)
+    check_cartpole(rng)
+    weights = networks()["half way"][1]
+    step, p = 20, 0.0
+    while not 0.6 < p < 0.75:  # a state in which both actions are tried often, but not equally
+        states, _ = play(weights, rng)
+        if len(states) > step:
+            s = states[step]
+            p = forward(weights, s[np.newaxis])[0][0, 1]
+    actions, lengths = rollouts(weights, s, step, ROLLOUTS, rng)
+    assert lengths.min() > step + N_STEP_RETURN
+    keep("rollouts", {"state": s, "step": step, "actions": np.packbits(actions),
+                      "lengths": lengths.astype(np.uint8)})
+
+
+def record(first_seed=0):
+    record_networks(first_seed)
+    record_run()
+    record_threads()
+    record_rollouts()
+
+
+# Drawing
+
+BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"  # Okabe and Ito's palette
+PINK, GREY = "#CC79A7", "#767676"
+LEFT_RIGHT = matplotlib.colors.LinearSegmentedColormap.from_list("", [BLUE, "white", RED])
+BOX = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 2}
+WIDTH, DPI = 8, 200  # inches; GitHub shows 1,600 pixels as 800, which is 100 for each inch
+
+plt.rcParams.update({
+    "font.size": 10, "axes.titlesize": 10.5, "axes.labelsize": 10, "legend.fontsize": 9.5,
+    "xtick.labelsize": 9, "ytick.labelsize": 9, "axes.spines.top": False,
+    "axes.spines.right": False, "figure.constrained_layout.use": True})
+
+
+def save(figure, path):
+    """As a PNG of 256 colours, which is a third as large."""
+    from PIL import Image
+    pixels = io.BytesIO()
+    figure.savefig(pixels, dpi=DPI)
+    plt.close(figure)
+    Image.open(pixels).convert("RGB").quantize(256).save(path, optimize=True)
+
+
+def smooth(points, n=200):
+    """The mean of n points at a time."""
+    n = min(n, len(points))
+    window = np.ones(n) / n
+    return [np.convolve(column, window, "valid") for column in points.T]
+
+
+def settled(curves):
+    """Where both losses are near 0 for the first time, where the mean score passes 35, and the
+    mean scores between."""
+    (frames, actor), (_, critic) = smooth(curves["loss/actor"]), smooth(curves["loss/critic"])
+    small = (abs(actor) < 0.01) & (critic < 0.01)
+    start = frames[small.argmax()] if small.any() else np.inf
+    frames, mean = curves["mean"].T
+    end = frames[(mean > 35).argmax()] if mean.max() > 35 else 0
+    return start, end, mean[(frames >= start) & (frames <= end)]
+
+
+def draw_run(curves, path):
+    """Scores, evaluations and losses of one run. curves: see `read_log`."""
+    figure, (top, actor, critic) = plt.subplots(
+        3, figsize=(WIDTH, 5.8), sharex=True, height_ratios=[3.2, 1, 1])
+    top.plot(*curves["score"].T, ".", color=BLUE, markersize=4, alpha=0.5, markeredgewidth=0,
+             label="one episode")
+    top.plot(*curves["mean"].T, color="black", linewidth=2, label="mean of the last 50")
+    top.axhline(LEARNED_MEAN, color=GREY, linestyle="--", linewidth=0.8)
+    for frames, mean in curves.get("evaluation", ()):
+        word, color = ("passed", GREEN) if mean > LEARNED_MEAN else ("failed", RED)
+        for panel in top, actor, critic:
+            panel.axvline(frames, color=color, linewidth=1)
+        top.plot(frames, mean, "D", color=color, markeredgecolor="black", markersize=8, zorder=3)
+        top.annotate(f"evaluation\n{word}: {mean:.1f}", (frames, 8), (-5, 0), color=color,
+                     textcoords="offset points", ha="right", va="bottom", bbox=BOX)
+    top.set_ylabel("score (steps)")
+    top.legend(loc="upper left", bbox_to_anchor=(0, 0.96), frameon=False, markerscale=3)
+    for panel, name in (actor, "actor"), (critic, "critic"):
+        points = curves[f"loss/{name}"]
+        panel.plot(*points.T, color="0.75", linewidth=0.4)
+        panel.plot(*smooth(points), color=PINK, linewidth=2)
+        panel.axhline(0, color="black", linewidth=0.6)
+        limit = 1.5 * abs(smooth(points)[1]).max()  # single updates reach farther
+        panel.set_ylim(-limit if name == "actor" else 0, limit)
+        panel.set_ylabel(f"{name}'s\nloss")
+    actor.set_title("losses of single updates (grey) and their mean over 200 updates", loc="left")
+    start, end, scores = settled(curves)
+    if start < end:
+        for panel in top, actor, critic:
+            panel.axvspan(start, end, color=PINK, alpha=0.2, linewidth=0)
+        words = f"losses near 0,\nmean score\n{scores.min():.0f} to {scores.max():.0f}"
+        top.text((start + end) / 2, 120, words, ha="center", va="center", bbox=BOX)
+    critic.set_xlabel("frames of all threads")
+    critic.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    save(figure, path)
+
+
+def draw_knows(path):
+    """π and V of the three networks over the pole's angle and angular velocity."""
+    angles, speeds = np.linspace(-12, 12, 121), np.linspace(-2, 2, 121)
+    x, y = np.meshgrid(angles, speeds)
+    s = np.zeros((x.size, 4))
+    s[:, 2], s[:, 3] = np.radians(x.ravel()), y.ravel()
+    figure, panels = plt.subplots(2, 3, figsize=(WIDTH, 5.6), sharex=True, sharey=True)
+    maps = [[z.reshape(x.shape) for z in (forward(w, s)[0][:, 1], value(w, s))]
+            for _, w in networks().values()]
+    low, high = min(v.min() for _, v in maps), max(v.max() for _, v in maps)
+    for (upper, lower), (p, v), (name, (frames, _)) in zip(panels.T, maps, networks().items()):
+        upper.set_title(f"{name}\n{frames:,} frames")
+        pi = upper.pcolormesh(x, y, p, cmap=LEFT_RIGHT, vmin=0, vmax=1, rasterized=True)
+        upper.contour(x, y, p, [0.5], colors="black", linewidths=1.8)
+        values = lower.pcolormesh(x, y, v, cmap="cividis", vmin=low, vmax=high, rasterized=True)
+        lines = lower.contour(x, y, v, np.arange(-10, 10) / 5, colors="white",
+                              linewidths=0.8)
+        lower.clabel(lines, lines.levels[::2], fontsize=9, fmt=StrMethodFormatter("{x:.1f}"))
+        visited = load("episodes")[f"visited {name}"]
+        for panel, color in (upper, "black"), (lower, "white"):
+            panel.plot(np.degrees(visited[:, 0]), visited[:, 1], ".", color=color, markersize=3.5,
+                       alpha=0.6, markeredgewidth=0, zorder=1.5)
+            panel.set(xlim=(-12, 12), ylim=(-2, 2), xticks=[-10, 0, 10])
+        lower.set_xlabel("pole angle (°)")
+    for panel, right, left in ((panels[0, 0], "falling right", "falling left"),
+                               (panels[0, 2], "push right", "push left")):
+        panel.text(11, 1.75, right, ha="right", va="top", bbox=BOX)
+        panel.text(-11, -1.75, left, va="bottom", bbox=BOX)
+    panels[0, 1].annotate("π(right) = ½", (-9, 0.05), (-10.5, 1.35), bbox=BOX,
+                          arrowprops={"arrowstyle": "-", "relpos": (0.12, 0)})
+    panels[1, 1].text(11, 1.75, "a fall is near", ha="right", va="top", bbox=BOX)
+    for row in panels:
+        row[0].set_ylabel("angular velocity (rad/s)")
+    figure.colorbar(pi, ax=panels[0], label="π(right)", ticks=[0, 0.5, 1])
+    figure.colorbar(values, ax=panels[1], label="V")
+    save(figure, path)
+
+
+def returns_and_advantages(v):
+    """Of a fall's steps. v: V of its states, the fallen one last (steps + 1,)."""
+    steps = len(v) - 1
+    returns = -GAMMA ** np.arange(steps - 1, -1, -1)
+    target = returns.copy()  # near the end, where the return is complete after five rewards
+    target[:-N_STEP_RETURN] = GAMMA ** N_STEP_RETURN * v[N_STEP_RETURN:-1]
+    return returns, target - v[:-1]
+
+
+def blamed(advantages):
+    """Where the six steps begin that together have the lowest advantage, from 32 to 15 steps before
+    the end."""
+    return min(range(18, 30), key=lambda i: advantages[i:i + 6].sum())
+
+
+def clearest_fall(weights, states):
+    """Of 100 falls, the number of one in which V drops early and is right in the last steps."""
+    def unclear(i):
+        advantages = returns_and_advantages(value(weights, states[i]))[1]
+        start = blamed(advantages)
+        return advantages[start:start + 6].sum() + 3 * abs(advantages[-6:]).max()
+    return min(range(len(states)), key=unclear)
+
+
+def draw_fall(path):
+    """A fall of the half-way network: the pole, V and the return, the advantages."""
+    weights, states = networks()["half way"][1], load("episodes")["falls"]
+    chosen = clearest_fall(weights, states)
+    all_v = np.array([value(weights, s) for s in states])
+    returns, advantages = returns_and_advantages(all_v[chosen])
+    mean = np.mean([returns_and_advantages(v)[1] for v in all_v], axis=0)
+    steps = np.arange(-len(returns), 0)
+    figure, (pole, middle, bottom) = plt.subplots(
+        3, figsize=(WIDTH, 5.8), sharex=True, height_ratios=[0.9, 1.7, 1.5])
+
+    pole.set_title("the pole, every fourth step (tilt drawn twice as large)", loc="left")
+    for step, angle in list(zip(range(-50, 1), states[chosen][:, 2]))[2::4]:
+        pole.plot([step - 0.8, step + 0.8], [0, 0], color="black", linewidth=5,
+                  solid_capstyle="butt")
+        pole.plot([step, step + 3.2 * np.sin(2 * angle)], [0, np.cos(2 * angle)], color=ORANGE,
+                  linewidth=3)
+    pole.set_ylim(-0.1, 1.1)
+    pole.axis("off")
+
+    middle.plot(steps, all_v[:, :-1].T, color="0.82", linewidth=0.6)
+    middle.plot(steps, returns, "--", color="black", label="the return that followed, −0.99ᵏ")
+    middle.plot(steps, all_v[chosen][:-1], color=BLUE, linewidth=2.2, label="V(s) in this fall")
+    middle.plot([], color="0.75", label="V(s) in 99 other falls")
+    middle.set(ylabel="V(s)", ylim=(-1.35, -0.25))
+    middle.legend(loc="lower left", frameon=False)
+
+    bottom.bar(steps, advantages, color=np.where(advantages < 0, RED, GREEN), width=0.8)
+    bottom.plot(steps, mean, color="black", linewidth=1.2, label="mean of all 100 falls")
+    bottom.axhline(0, color="black", linewidth=0.8)
+    start = steps[blamed(advantages)]
+    for panel in middle, bottom:
+        panel.axvspan(start - 0.5, start + 5.5, color=RED, alpha=0.15, linewidth=0)
+    middle.text(start + 2.5, -0.3, "V is about to drop …", ha="center", va="top", color=RED)
+    bottom.set_ylim(1.5 * advantages.min(), 1.5 * advantages.max())
+    bottom.text(start + 2.5, 1.45 * advantages.max(), "… so these steps get the blame", ha="center",
+                va="top", color=RED)
+    bottom.legend(loc="lower left", frameon=False)
+    bottom.set(ylabel="advantage A", xlabel="steps until the fall", xlim=(-50.8, 2.2))
+    save(figure, path)
+
+
+def draw_threads(path):
+    """The server and three threads as lanes. The colour of a copy tells its version."""
+    data = load("threads")
+    figure, panels = plt.subplots(2, figsize=(WIDTH, 5.4))
+    titles = (f"three threads on {data['cores']} cores",
+              "three threads on one core, as the script does on Linux")
+    names = "all cores", "one core"
+    for panel, name, seconds, title in zip(panels, names, (0.0035, 0.015), titles):
+        lanes(panel, data[name], seconds)
+        panel.set_title(title, loc="left")
+        panel.set_xlabel("milliseconds")
+    panels[0].plot([], "|", color="black", markersize=11, label="update")
+    panels[0].plot([], marker="$2$", color=RED, linestyle="", label="its age")
+    for version, label in enumerate(("older weights", "newer", "newest")):
+        panels[0].plot([], "s", color=plt.cm.viridis(version / 2), markersize=10, label=label)
+    figure.legend(loc="outside upper left", ncols=5, frameon=False, handletextpad=0.2)
+    save(figure, path)
+
+
+def lanes(panel, events, seconds):
+    """Draw one stretch of pulls and updates. Its first three events are the pulls before it."""
+    updates = events[events[:, 3] > 0]
+    versions = np.unique([*events[:, 2], updates[0, 3] - 1, *updates[:, 3]]).tolist()
+
+    def color(version):
+        return plt.cm.viridis(versions.index(version) / (len(versions) - 1))
+
+    def bar(lane, start, end, version):
+        start, end = np.clip([start, end], 0, seconds) * 1e3
+        panel.barh(lane, end - start, 0.62, start, color=color(version), edgecolor="none")
+
+    changes = [0, *updates[:, 0], seconds]
+    for start, end, version in zip(changes, changes[1:], [updates[0, 3] - 1, *updates[:, 3]]):
+        bar(0, start, end, version)
+    for thread in range(3):
+        own = events[events[:, 1] == thread]
+        pulls = own[own[:, 3] == 0]
+        for start, end, version in zip(pulls[:, 0], [*pulls[1:, 0], seconds], pulls[:, 2]):
+            bar(thread + 1, start, end, version)
+        for at, _, version, update in own[own[:, 3] > 0]:
+            age = int(update - 1 - version)
+            panel.plot([at * 1e3] * 2, [thread + 0.69, thread + 1.31], color="black", linewidth=1)
+            if age or seconds < 0.01:  # on one core the fresh ones stand too close together
+                panel.text(at * 1e3, thread + 1.34, age, ha="center", va="top", fontsize=9,
+                           color=RED if age else GREY, weight="bold" if age else "normal")
+    panel.set(xlim=(0, seconds * 1e3), ylim=(3.75, -0.45))
+    panel.set_yticks(range(4), ["server", "thread 1", "thread 2", "thread 3"])
+    panel.tick_params(axis="y", length=0)
+    panel.spines[["left"]].set_visible(False)
+
+
+def recorded_pushes():
+    """See `pushes`."""
+    data = load("rollouts")
+    actions = np.unpackbits(data["actions"])[:ROLLOUTS * N_STEP_RETURN].reshape(ROLLOUTS, -1)
+    weights = networks()["half way"][1]
+    return pushes(weights, data["state"], int(data["step"]), actions, data["lengths"].astype(int))
+
+
+def draw_baseline(path):
+    """Three estimates of the same gradient: how much they scatter, and what they are on average."""
+    figure, panels = plt.subplots(3, 2, figsize=(WIDTH, 4.4), sharex="col", width_ratios=[2.2, 1])
+    unbiased = recorded_pushes()["return − V(s)"].mean()
+    remarks = "no bias, much noise", "no bias, less noise", "least noise, but a bias"
+    for row, (name, push), color, words in zip(panels, recorded_pushes().items(),
+                                               (GREY, GREEN, BLUE), remarks):
+        left, right = row
+        left.hist(push, np.arange(-0.4, 0.8, 0.01), color=color,
+                  weights=np.full(len(push), 100 / len(push)))
+        left.set_title(f"X = {name}", loc="left", color=color, weight="bold")
+        left.text(0.99, 0.95, f"standard deviation {push.std():.3f}\n{words}", ha="right", va="top",
+                  transform=left.transAxes)
+        left.axvline(0, color="black", linewidth=0.8)
+        error = push.std() / len(push) ** 0.5
+        right.axvline(unbiased, color=GREEN, linestyle=":")
+        right.errorbar(push.mean(), 0, xerr=2 * error, fmt="o", color=color, capsize=4)
+        right.set_title(f"mean {push.mean():.4f} ± {error:.4f}", color=color, weight="bold")
+        right.axvline(0, color="black", linewidth=0.8)
+        right.set_yticks([])
+        right.spines["left"].set_visible(False)
+    panels[1, 0].set_ylabel("% of samples")
+    panels[2, 0].set_xlabel("push on the log-odds of right by one sample: (a − π(right))·X\n"
+                            "(40,000 samples)")
+    panels[2, 1].set_xlabel("mean ± standard error\n(the bars show two)")
+    save(figure, path)
+
+
+def draw_film(path):
+    """The three networks side by side, at half speed."""
+    from PIL import Image
+    episodes = load("episodes")
+    shown = [(name, frames, weights, episodes[f"film {name}"])
+             for name, (frames, weights) in networks().items()]
+    frames = [film_frame(shown, step) for step in range(0, FILM_STEPS, 2)]
+    palette = frames[-1].quantize(48, Image.Quantize.MAXCOVERAGE)  # this method keeps white white
+    frames = [x.quantize(palette=palette, dither=Image.Dither.NONE) for x in frames]
+    frames[0].save(path, save_all=True, append_images=frames[1:], duration=80, loop=0)
+
+
+def film_frame(shown, now):
+    """One picture of the film, 800 by 300. It is drawn twice as large, for smooth lines."""
+    from PIL import Image, ImageDraw
+    picture = Image.new("RGB", (1600, 600), "white")
+    draw = ImageDraw.Draw(picture)
+    for i, (name, frames, weights, rows) in enumerate(shown):
+        film_panel(draw, 30 + 530 * i, name, f"{frames:,} frames", rows, weights, now)
+    return picture.resize((800, 300), Image.Resampling.BOX)
+
+
+@functools.cache
+def font(size, bold=False):
+    from PIL import ImageFont
+    name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"
+    return ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts/ttf" / name), size)
+
+
+def film_panel(draw, x, name, words, rows, weights, now):
+    """One network in the film, 480 wide from x on."""
+    states, steps, fallen = rows[:, :4], rows[:, 4], rows[:, 5] > 0
+    position, _, angle, _ = states[now]
+    draw.text((x, 8), name, "black", font(32, bold=True))
+    draw.text((x, 48), words, GREY, font(25))
+    draw.text((x + 480, 8), f"step {steps[now]:.0f}", "black", font(27), anchor="ra")
+    if fallen[now]:
+        draw.text((x + 480, 48), "fallen", "black", font(27, bold=True), anchor="ra")
+    elif steps[now] == TIME_LIMIT:
+        draw.text((x + 480, 48), "time limit", GREEN, font(27, bold=True), anchor="ra")
+
+    middle, ground = x + 240, 270  # the cart stays in the middle and the ground moves
+    draw.line([x, ground, x + 480, ground], "black", 3)
+    for mark in np.arange(-3.2, 3.3, 0.4):
+        at = middle + (mark - position) * 250
+        if x < at < x + 480:
+            draw.line([at, ground, at, ground + 12], "black", 3)
+    draw.rectangle([middle - 44, ground - 32, middle + 44, ground - 3], "black")
+    tip = middle + 150 * np.sin(angle), ground - 32 - 150 * np.cos(angle)
+    draw.line([middle, ground - 32, *tip], ORANGE, 13)
+
+    draw.text((x, 320), "π(left)", BLUE, font(27), anchor="lm")
+    draw.text((x + 480, 320), "π(right)", RED, font(27), anchor="rm")
+    if not fallen[now]:
+        right = forward(weights, states[now:now + 1])[0][0, 1]
+        edge = x + 110 + 240 * (1 - right)
+        draw.rectangle([x + 110, 306, edge, 336], BLUE)
+        draw.rectangle([edge, 306, x + 350, 336], RED)
+    draw.line([x + 230, 298, x + 230, 344], "black", 3)  # one half
+
+    v = value(weights, states)
+    points = [(x + 60 + 420 * i / FILM_STEPS, 420 - 110 * v[i]) for i in range(FILM_STEPS)]
+    for label in (0, -1):
+        at = 420 - 110 * label
+        draw.line([x + 60, at, x + 480, at], "#bbbbbb", 2)
+        draw.text((x + 50, at), f"{label}".replace("-", "−"), GREY, font(25), anchor="rm")
+    draw.text((x, 475), "V", "black", font(27, bold=True), anchor="lm")
+    for i in range(1, now + 1):
+        if not fallen[i] and steps[i] > steps[i - 1]:
+            draw.line([points[i - 1], points[i]], BLUE, 5)
+        elif fallen[i] and not fallen[i - 1]:
+            a, b = points[i - 1]
+            draw.line([a - 9, b - 9, a + 9, b + 9], "black", 5)
+            draw.line([a - 9, b + 9, a + 9, b - 9], "black", 5)
+
+
+def statistics():
+    """The numbers that the pages quote."""
+    found = {}
+    for name, push in recorded_pushes().items():
+        found[f"{name}: standard deviation"] = push.std()
+        found[f"{name}: mean"] = push.mean()
+        found[f"{name}: standard error"] = push.std() / len(push) ** 0.5
+    weights, states = networks()["half way"][1], load("episodes")["falls"]
+    data = load("rollouts")
+    p, v = forward(weights, data["state"][np.newaxis])
+    found["π(right) of the state"], found["V of the state"] = p[0, 1], v[0]
+    advantages = np.mean([returns_and_advantages(value(weights, s))[1] for s in states], axis=0)
+    found["lowest mean advantage"] = advantages.min()
+    found["its steps before the end"] = len(advantages) - advantages.argmin()
+    found["mean advantage of the last step"] = advantages[-1]
+    found["falls in which V sinks"] = sinking(weights, states)
+    found["V 30 steps before the end"] = value(weights, states[:, -2 - BEFORE]).mean()
+    found["V in the last step"] = value(weights, states[:, -2]).mean()
+    for name, old in load("threads").items():
+        if name.startswith("ages"):
+            found[f"{name}: mean"] = old.mean()
+            found[f"{name}: fresh"] = (old == 0).mean()
+    return {name: float(number) for name, number in found.items()}
+
+
+def draw(folder=HERE):
+    """Draw all pictures from the recorded data."""
+    folder = Path(folder)
+    draw_film(folder / "film.gif")
+    draw_run(load("run"), folder / "run.png")
+    draw_knows(folder / "knows.png")
+    draw_fall(folder / "fall.png")
+    draw_threads(folder / "threads.png")
+    draw_baseline(folder / "baseline.png")
+
+
+def main(words):
+    if words[:1] == ["record"]:
+        record(*map(int, words[1:]))
+    elif words == ["draw"]:
+        draw()
+        for name, number in statistics().items():
+            print(f"{name}: {number:.4g}")
+    elif len(words) == 3 and words[0] == "run":
+        curves = read_log(words[1])
+        if "mean" not in curves:
+            sys.exit(f"{words[1]}: no run has written its curves there")
+        draw_run(curves, words[2])
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

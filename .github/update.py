@@ -1,0 +1,26 @@
+"""Compute the README's update by hand with the script's own loss: python .github/update.py
+
+One sample: π(right) = 0.6, the action was right, V(s) = -0.30, V(s') = -0.10, five zero rewards.
+"""
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import a3c_cartpole as a3c  # noqa: E402
+
+tf = a3c.tf
+logits = tf.constant([[0.0, np.log(0.6 / 0.4)]], tf.float32)  # of left and right
+v = tf.constant([-0.30])
+target = a3c.GAMMA ** 5 * tf.constant([-0.10])  # five rewards of 0, then V(s')
+brain = object.__new__(a3c.LocalBrain)  # its loss needs no network of its own
+actor, critic, entropy = brain.build_loss(tf.nn.softmax(logits), v, tf.constant([1]), target)
+loss = actor + critic + entropy
+dv, dlogits = tf.gradients(loss, [v, logits])
+rows = {"target": target, "A": target - v, "actor": actor, "critic": critic, "entropy": entropy,
+        "loss": loss, "dloss/dV(s)": dv, "dloss/dlogit(left)": dlogits[:, 0],
+        "dloss/dlogit(right)": dlogits[:, 1]}
+with tf.Session() as session:
+    for name, value in session.run(rows).items():
+        print(f"{name:20} {value[0]:8.4f}")
