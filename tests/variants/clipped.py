@@ -1,16 +1,17 @@
-"""A3C with gradients that are clipped and a learning rate that falls to 0, on CartPole.
+"""A3C with clipped gradients and a learning rate that falls to 0, on CartPole.
 
-What it adds: now and then one batch has a gradient many times as large as usual, and RMSProp, whose
-average knows only the usual ones, turns it into a step that forgets what was learned. Here all
-gradients of an update are shortened together, if their norm is larger than MAX_NORM,
-    g' = g · min(1, MAX_NORM / |g|)
-and the learning rate falls with the frames of all threads, so that late steps are small:
-    rate = LEARNING_RATE · max(0, 1 - frames / ANNEAL_FRAMES)
-Frames of earlier runs count (--checkpoint): the rate goes on falling where it was.
+What it adds: now and then a batch has a gradient many times as large as usual. RMSProp divides by
+an average that knows only the usual ones, so the step is so large that the network forgets what it
+has learned. Here all gradients of an update are scaled down together if their norm is too large:
+    g' = g · min(1, max_norm / |g|)
+The learning rate falls with the frames of all threads, so that late steps are small:
+    rate = LEARNING_RATE · max(0, 1 - frames / anneal_frames)
+At 0 nothing is learned any more, so a run ends there. With --checkpoint the frames of earlier runs
+count.
 
-In the A3C paper, arXiv:1602.01783, the rate falls; miyosuda's async_deep_reinforce does both. What
-to look at when it runs: the mean of fifty episodes, whether it falls less often once it is high,
-and how many evaluations fail.
+In the A3C paper, arXiv:1602.01783, the rate falls. miyosuda's async_deep_reinforce also clips, but
+each array on its own. What to look at when it runs: whether the mean of fifty episodes falls less
+often once it is high, and how many evaluations fail.
 """
 import sys
 from pathlib import Path
@@ -21,25 +22,52 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import a3c_cartpole as a3c  # noqa: E402
 
 tf = a3c.tf
-MAX_NORM = 0.5
-EPSILON = 1e-10  # added to RMSProp's average
-ANNEAL_FRAMES = 300_000
 
 
-class Server(a3c.ParameterServer):
-    def build_optimizer(self):
-        # A function of Python as a part of the graph: it is called at each update
-        frames = tf.py_func(lambda: np.float32(self.progress.frames), [], tf.float32)
-        frames.set_shape(())
-        rate = tf.train.polynomial_decay(a3c.LEARNING_RATE, frames, ANNEAL_FRAMES, 0.0)
-        return tf.train.RMSPropOptimizer(rate, a3c.RMSPROP_DECAY, epsilon=EPSILON)
+class Clipping(a3c.ParameterServer):
+    """Scales all gradients of an update down together if their norm exceeds max_norm."""
+    max_norm = 0.5
 
     def build_update(self, gradients):
-        gradients, _ = tf.clip_by_global_norm(gradients, MAX_NORM)
+        gradients, _ = tf.clip_by_global_norm(gradients, self.max_norm)
         return super().build_update(gradients)
 
 
+class Server(Clipping):
+    """Clips, and lets the learning rate fall to 0."""
+    anneal_frames = 300_000
+    epsilon = 1e-10  # RMSProp adds this to its average
+
+    def make_progress(self, options):
+        if options.max_frames > self.anneal_frames:
+            a3c.refuse(f"argument --max-frames: the learning rate is 0 after {self.anneal_frames}")
+        return Progress(options.workers, options.max_frames, self.anneal_frames)
+
+    def build_optimizer(self):
+        # TensorFlow calls this Python function in each update.
+        frames = tf.py_func(lambda: np.float32(self.progress.frames), [], tf.float32)
+        frames.set_shape(())
+        rate = tf.train.polynomial_decay(a3c.LEARNING_RATE, frames, self.anneal_frames, 0.0)
+        return tf.train.RMSPropOptimizer(rate, a3c.RMSPROP_DECAY, epsilon=self.epsilon)
+
+
+class Progress(a3c.Progress):
+    """Ends a continued run, too, when the learning rate is 0."""
+    def __init__(self, learners, max_frames, anneal_frames):
+        super().__init__(learners, max_frames)
+        self.anneal_frames = anneal_frames
+
+    def resume(self, frames, learned):
+        super().resume(frames, learned)
+        self.max_frames = min(self.max_frames, self.anneal_frames)
+
+
+def configure():
+    a3c.MAX_FRAMES = Server.anneal_frames
+
+
 def main(argv=None):
+    configure()
     return a3c.main(argv, Server)
 
 

@@ -1,15 +1,16 @@
-"""GA3C: learners without networks of their own; others predict and train for them, in batches.
+"""GA3C: other threads predict and train for the learners, in batches.
 
 What it changes: an A3C learner asks its own copy of the network about one state at a time. Here all
-learners share one network, and two more threads use it for them. The formulas are the script's.
-    learner:  state   -> queue -> predictor, for all that wait -> π, back to each learner
-              samples -> queue -> trainer, when there are enough -> an update of the one network
-One call for many states costs little more than one for a single state: with large networks, on a
-GPU above all, that pays. The price: the network goes on learning while samples wait, which come
-from an older policy than it has by then.
+learners share one network, and further threads use it for them. The formulas are the script's.
+    learner:  state   -> queue -> predictor, for all states that wait -> π, back to each learner
+              samples -> queue -> trainer, once there are enough -> an update of the one network
+One call for many states costs little more than a call for one. That pays with large networks, above
+all on a GPU. The price: the network goes on learning while samples wait, so they come from an older
+policy.
 
-Babaeizadeh et al. 2017, arXiv:1611.06256. What to look at (--logdir): batch/states and
-batch/samples, how many went together, and age: updates since the pull before the latest samples.
+GA3C is from Babaeizadeh et al., arXiv:1611.06256. What to look at (--logdir): batch/states and
+batch/samples say how many went together, and age says how many updates came between a learner's
+pull and the training with its samples.
 """
 import contextlib
 import queue
@@ -21,12 +22,15 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import a3c_cartpole as a3c  # noqa: E402
 
-TRAINING_BATCH = 40  # samples, at least
+PREDICTORS = 1
+TRAINERS = 1
+TRAINING_BATCH = 40  # samples of an update, at least
 
 
 class Queue(queue.Queue):
-    """A bounded queue where nobody waits for ever: `give` and `take` raise Stopped at a stop,
-    `take` also if there is nothing and no learner is left who might give or ask."""
+    """A queue of limited length in which nobody waits for ever. `give` and `take` raise Stopped if
+    all threads have to stop, and `take` does so, too, when the learners have ended and the queue is
+    empty."""
     def __init__(self, progress, maxsize):
         super().__init__(maxsize)
         self.progress = progress
@@ -40,7 +44,8 @@ class Queue(queue.Queue):
     def take(self):
         learners_left = True
         while learners_left and not self.progress.coordinator.should_stop():
-            learners_left = self.progress.learners > 1  # the trainer counts as one
+            # Ask before looking into the queue: what the last learner gave must not be missed.
+            learners_left = self.progress.learners > TRAINERS
             with contextlib.suppress(queue.Empty):
                 return self.get(timeout=0.1)
         raise a3c.Stopped
@@ -49,33 +54,13 @@ class Queue(queue.Queue):
 class Server(a3c.ParameterServer):
     def __init__(self, options):
         super().__init__(options)
-        self.progress.learners += 1  # the trainer: only after it ends may the test thread push
+        # The trainers count as learners: the test thread may push only after they have ended.
+        self.progress.learners += TRAINERS
         self.states = Queue(self.progress, maxsize=options.workers)  # (state, queue for the answer)
         self.samples = Queue(self.progress, maxsize=4)  # (number of updates at their pull, samples)
-        self.updates = 0  # only the trainer changes it
-        self.brain = SharedBrain("shared", self)
-        self.helpers = [Helper("predictor", self, self.predict, learning=False),
-                        Helper("trainer", self, self.train, learning=True)]
-
-    def predict(self):
-        while True:  # until `take` raises Stopped
-            asked = [self.states.take()]
-            while not self.states.empty():
-                asked.append(self.states.get())
-            states, answers = zip(*asked)
-            for answer, p in zip(answers, self.brain.predict_p(np.concatenate(states))):
-                answer.give(p[np.newaxis])
-            self.log.write({"batch/states": len(asked)})
-
-    def train(self):
-        batch = self.brain.train_queue  # an update empties it
-        while True:
-            begun, more = self.samples.take()
-            batch += more
-            if len(batch) >= TRAINING_BATCH:
-                self.log.write({"batch/samples": len(batch), "age": self.updates - begun})
-                self.brain.update_parameter_server()
-                self.updates += 1
+        self.updates = 0  # only for the log
+        self.helpers = [Predictor(f"predictor{i + 1}", self) for i in range(PREDICTORS)]
+        self.helpers += [Trainer(f"trainer{i + 1}", self) for i in range(TRAINERS)]
 
 
 class SharedBrain(a3c.LocalBrain):
@@ -84,26 +69,59 @@ class SharedBrain(a3c.LocalBrain):
         self.weights, self.forward = self.server.weights, self.server.forward
 
 
-class Helper(a3c.Worker_thread):
-    """Does `work`, in the script's `run`, until no learner is left; an exception stops all."""
-    def __init__(self, name, server, work, learning):
-        self.name, self.progress, self.learning = name, server.progress, learning
-        self.work = work
+class Predictor(a3c.Worker_thread):
+    """Answers the learners' questions, all that wait at once."""
+    learning = False
+
+    def __init__(self, name, server):
+        self.name, self.server, self.progress = name, server, server.progress
+        self.brain = SharedBrain(name, server)
+
+    def work(self):
+        while True:  # until `take` raises Stopped
+            asked = [self.server.states.take()]
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    asked.append(self.server.states.get_nowait())
+            states, answers = zip(*asked)
+            for answer, p in zip(answers, self.brain.predict_p(np.concatenate(states))):
+                answer.give(p[np.newaxis])
+            self.server.log.write({"batch/states": len(asked)})
 
 
-class AskingBrain(a3c.LocalBrain):
-    """A learner's: has no network, but hands states and samples to those that have one."""
+class Trainer(Predictor):
+    """Updates the network with the learners' samples."""
+    learning = True
+
+    def work(self):
+        batch = self.brain.train_queue  # an update empties it
+        while True:
+            begun, samples = self.server.samples.take()
+            batch += samples
+            if len(batch) >= TRAINING_BATCH:
+                age = self.server.updates - begun
+                self.server.log.write({"batch/samples": len(batch), "age": age})
+                self.brain.update_parameter_server()
+                self.server.updates += 1
+
+
+class AskingBrain:
+    """A learner's brain. It has no network, but asks the predictors and gives samples to the
+    trainers. Its methods are those of LocalBrain."""
     def __init__(self, name, server):
         self.server = server
         self.train_queue = []
         self.answer = Queue(server.progress, maxsize=1)
 
     def pull_parameter_server(self):
-        self.begun = self.server.updates  # nothing to pull; only notes when samples begin
+        self.begun = self.server.updates  # there is nothing to pull
 
     def predict_p(self, s):
         self.server.states.give((s, self.answer))
         return self.answer.take()
+
+    def train_push(self, *sample):
+        self.train_queue.append(sample)
 
     def update_parameter_server(self):
         self.server.samples.give((self.begun, self.train_queue))
@@ -116,7 +134,7 @@ class Agent(a3c.Agent):
 
 class Environment(a3c.Environment):
     def __init__(self, name, thread_type, server):
-        if thread_type == "learning":  # the test thread keeps a copy, to evaluate one policy
+        if thread_type == "learning":  # the test thread has a copy, so that it evaluates one policy
             self.agent_class = Agent
         super().__init__(name, thread_type, server)
 

@@ -1,116 +1,136 @@
 """A3C with memory (LSTM) and generalized advantage estimation, on CartPole without velocities.
 
-What it adds: a network that sees only where cart and pole *are* cannot know how fast they move. An
-LSTM remembers: in each step it takes in what it sees, x, and its last output, h, and adds tanh(g)
-to its cell c, the memory, through gates between 0 and 1: input (i), forget (f, at 1 it keeps all)
-and output (o).
-    i, g, f, o = parts of [x, h]·w + b
+What it adds: a network that sees only where the cart and the pole *are* can't know how fast they
+move. An LSTM remembers. In each step it combines what it sees, x, with its last output, h, and adds
+to its cell c, which is the memory. Gates between 0 and 1 control this: input (i), forget (f, which
+keeps everything at 1) and output (o).
+    i, g, f, o = the four parts of [x, h]·w + b
     c' = sigmoid(f + 1)·c + sigmoid(i)·tanh(g)
     h' = sigmoid(o)·tanh(c')
-Actor and critic see h'. A state here is what is seen and what is remembered, [x, c, h].
+Actor and critic see h'. A state here is what is seen and what is remembered: [x, c, h].
 
-Samples are single steps. An update takes, in order, those since the last update, lets the LSTM go
-through them again from what it remembered at the first, and sums their surprises δ to the last:
+Each sample is a single step. An update takes all samples since the last one in their order. The
+LSTM goes through them again, from what it remembered at the first. δ says how much better a step
+was than expected, and the advantage is a weighted sum of δ up to the last sample:
     δₜ = rₜ + γ·V(sₜ₊₁) - V(sₜ)      Aₜ = δₜ + γλ·δₜ₊₁ + (γλ)²·δₜ₊₂ + ...
-λ = 0 is the one-step advantage, λ = 1 the sum of all; between: less bias than 0, less noise than 1.
+λ = 0 gives the one-step advantage and λ = 1 the sum of all rewards. In between there is less bias
+than with 0, and less noise than with 1.
 
-Hochreiter and Schmidhuber 1997, Gers et al. 2000 (LSTM); Schulman et al. 2016, arXiv:1506.02438
-(GAE); the A3C paper, arXiv:1602.01783, has an LSTM, too. What to look at: with --no-memory the
-script as it stands sees the same two numbers, and never gets far; with memory, the pole stays up.
+The LSTM is from Hochreiter and Schmidhuber (1997) and Gers et al. (2000), and the advantage from
+Schulman et al., arXiv:1506.02438. The A3C paper, arXiv:1602.01783, has an LSTM, too. What to look
+at when it runs: with memory, the pole stays up. With --no-memory the script's own network sees the
+same two numbers, and never gets far.
 """
+import argparse
 import sys
 from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2])]
 import a3c_cartpole as a3c  # noqa: E402
+import clipped  # noqa: E402
 
 tf = a3c.tf
-SEEN = 2  # cart position and pole angle, in place of four numbers
+SEEN = 2  # numbers of an observation that the network sees
 CELLS = 32
 LAMBDA = 0.95
-MAX_NORM = 0.5
 
 
-class PositionsOnly(a3c.gym.ObservationWrapper):
-    """Takes the velocities away, and leaves room for the memory: [position, angle, 0, 0, ...]."""
-    def __init__(self, env):
+class PartlySeen(a3c.gym.ObservationWrapper):
+    """Shows only a part of each observation. Zeros fill the state, where the memory will be.
+
+    seen: the indices of the part, SEEN of them."""
+    def __init__(self, env, seen):
         super().__init__(env)
+        self.seen = list(seen)
         self.observation_space = a3c.gym.spaces.Box(-np.inf, np.inf, (a3c.NUM_STATES,), np.float32)
 
     def observation(self, s):
-        return np.append(s[[0, 2]], np.zeros(a3c.NUM_STATES - SEEN)).astype(np.float32)
+        return np.append(s[self.seen], np.zeros(a3c.NUM_STATES - SEEN)).astype(np.float32)
 
 
-class Server(a3c.ParameterServer):
+def lstm(name, inputs, cells):
+    """Make the variables of an LSTM. Returns a function from x (T, inputs), the T steps of a
+    segment, and c and h before the first step (1, cells), to c' and h' after each (T, cells)."""
+    w = tf.get_variable(name + "/weights", (inputs + cells, 4 * cells))
+    b = tf.get_variable(name + "/biases", (4 * cells,), initializer=tf.zeros_initializer())
+
+    def remember(x, c, h):
+        # The three formulas above, for all steps in turn
+        steps = tf.raw_ops.BlockLSTM(
+            seq_len_max=tf.shape(x, out_type=tf.int64)[0], x=x[:, tf.newaxis],
+            cs_prev=c, h_prev=h, w=w, b=b, forget_bias=1.0, cell_clip=-1.0,
+            wci=tf.zeros(cells), wcf=tf.zeros(cells), wco=tf.zeros(cells))  # not used
+        return steps.cs[:, 0], steps.h[:, 0]
+    return remember
+
+
+class Server(clipped.Clipping):
     def _build_model(self):
-        w = tf.get_variable("lstm/weights", (SEEN + CELLS, 4 * CELLS))
-        b = tf.get_variable("lstm/biases", (4 * CELLS,), initializer=tf.zeros_initializer())
+        remember = lstm("lstm", SEEN, CELLS)
         actor = tf.get_variable("actor/weights", (CELLS, a3c.NUM_ACTIONS))
         critic = tf.get_variable("critic/weights", (CELLS, 1))
 
         def forward(s):
-            """From states one after the other (T, 66) to p = [π, c', h'] (T, 66), and V (T,)."""
-            seen, c, h = tf.split(s, [SEEN, CELLS, CELLS], axis=1)
-            # The formulas above for all steps in turn, from c and h of the first of them alone
-            steps = tf.raw_ops.BlockLSTM(
-                seq_len_max=tf.shape(s, out_type=tf.int64)[0], x=seen[:, tf.newaxis],
-                cs_prev=c[:1], h_prev=h[:1], w=w, b=b, forget_bias=1.0, cell_clip=-1.0,
-                wci=tf.zeros(CELLS), wcf=tf.zeros(CELLS), wco=tf.zeros(CELLS))  # not used
-            c, h = steps.cs[:, 0], steps.h[:, 0]  # (T, 32)
+            """From successive states (T, 66) to p = [π, c', h'] (T, 66), and V (T,)."""
+            x, c, h = tf.split(s, [SEEN, CELLS, CELLS], axis=1)
+            c, h = remember(x, c[:1], h[:1])
             policy = tf.nn.softmax(h @ actor)
             return tf.concat([policy, c, h], axis=1), tf.squeeze(h @ critic, axis=1)
         return forward
 
-    def build_optimizer(self):
-        return tf.train.RMSPropOptimizer(2e-3, a3c.RMSPROP_DECAY)
-
-    def build_update(self, gradients):
-        gradients, _ = tf.clip_by_global_norm(gradients, MAX_NORM)
-        return super().build_update(gradients)
-
 
 class Brain(a3c.LocalBrain):
+    """Keeps what it remembers, c and h, while the thread plays an episode."""
     def __init__(self, name, parameter_server):
         super().__init__(name, parameter_server)
         self.forget()
 
     def forget(self):
-        self.remembered = np.zeros(2 * CELLS, np.float32)  # c and h, of this thread's episode
+        self.remembered = np.zeros(2 * CELLS, np.float32)
 
     def predict_p(self, s):
-        s[0, SEEN:] = self.remembered  # in the array that becomes a sample, too
         p = super().predict_p(s)
         self.remembered = p[0, a3c.NUM_ACTIONS:]
         return p[:, :a3c.NUM_ACTIONS]
 
-    def train_push(self, s, a, R, s_, gamma_n):
-        s_[SEEN:] = self.remembered
-        super().train_push(s, a, R, s_, gamma_n)
-
     def build_loss(self, p, v, a, target):
         delta = target - v  # of single steps: (T,)
         t = tf.range(tf.size(delta))
-        later = tf.cast(t - t[:, tf.newaxis], tf.float32)  # u - t, in row t, column u: (T, T)
+        later = tf.cast(t - t[:, tf.newaxis], tf.float32)  # u - t in row t and column u: (T, T)
         weights = tf.where(later >= 0, (a3c.GAMMA * LAMBDA) ** later, tf.zeros_like(later))
         advantage = tf.linalg.matvec(weights, delta)  # Aₜ = Σ (γλ)^(u - t)·δᵤ, for all u ≥ t
         policy = p[:, :a3c.NUM_ACTIONS]
-        # The script subtracts v from this target: A is left
+        # The script subtracts v from this target, and A is left.
         return super().build_loss(policy, v, a, tf.stop_gradient(v + advantage))
 
 
 class Agent(a3c.Agent):
     brain_class = Brain
 
+    def act(self, s, greedy=False):
+        self.s = self.with_memory(s)
+        return super().act(self.s, greedy)
+
+    def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
+        s_ = self.with_memory(s_)  # `act` has changed the memory since s
+        super().advantage_push_local_brain(self.s, a, r, s_, done, terminal)
+
+    def with_memory(self, s):
+        return np.append(s[:SEEN], self.brain.remembered)
+
 
 class Environment(a3c.Environment):
+    """CartPole without its velocities."""
+    seen = 0, 2  # the cart's position and the pole's angle
+
     def make(self, render_mode=None):
-        return PositionsOnly(super().make(render_mode))
+        return PartlySeen(super().make(render_mode), self.seen)
 
 
 class Worker(a3c.Worker_thread):
-    """One of the script's, but for what it sees."""
+    """For --no-memory: only what it sees is different from the script."""
     environment_class = Environment
 
 
@@ -126,19 +146,34 @@ class RememberingWorker(a3c.Worker_thread):
     environment_class = RememberingEnvironment
 
 
+def configure(memory=True):
+    a3c.NUM_STATES = SEEN
+    if memory:
+        a3c.NUM_STATES = SEEN + 2 * CELLS
+        a3c.N_WORKERS = 4
+        a3c.LEARNING_RATE = 2e-3
+        a3c.N_STEP_RETURN = 1  # a sample is one step; the advantage sums over steps
+        a3c.Tmax = 20
+        a3c.MIN_BATCH = 1  # no sample waits, so an update takes successive steps of one episode
+        a3c.EPS_START = 0.0  # a random action would leave a gap in the memory
+
+
+def parse(argv, description):
+    """Returns whether to use memory, and the options that are left for the script."""
+    parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, allow_abbrev=False,
+                                     description=description,
+                                     epilog="All other options: a3c_cartpole.py --help")
+    parser.add_argument("--no-memory", action="store_true", help="to compare: without the LSTM")
+    own, words = parser.parse_known_args(argv)
+    return not own.no_memory, words
+
+
 def main(argv=None):
-    words = sys.argv[1:] if argv is None else list(argv)
-    if "--no-memory" in words:
-        words.remove("--no-memory")
-        a3c.NUM_STATES = SEEN
-        return a3c.main(words, a3c.ParameterServer, Worker)
-    a3c.NUM_STATES = SEEN + 2 * CELLS
-    a3c.N_WORKERS = 4
-    a3c.N_STEP_RETURN = 1  # GAE sums over the steps
-    a3c.Tmax = 20
-    a3c.MIN_BATCH = 1  # no sample waits: an update takes one stretch of one episode
-    a3c.EPS_START = 0.0  # an action at random would skip predict_p, and a step of memory
-    return a3c.main(words, Server, RememberingWorker)
+    memory, words = parse(argv, "Learn CartPole without its velocities, by remembering.")
+    configure(memory)
+    if memory:
+        return a3c.main(words, Server, RememberingWorker)
+    return a3c.main(words, a3c.ParameterServer, Worker)
 
 
 if __name__ == "__main__":

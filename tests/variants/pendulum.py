@@ -1,35 +1,38 @@
 """A3C with continuous actions, on Pendulum-v1: swing a pendulum up by a torque, and hold it there.
 
-What it adds: an action is a number now, the torque (-2 to 2), so there is no list of probabilities
+What it adds: an action is now a number, the torque (-2 to 2), so there is no list of probabilities
 to choose from. The actor gives the mean μ(s) and the spread σ(s) of a normal distribution instead,
-and an action is drawn from that:
+and each action is drawn from it:
     a = μ + σ·ε, ε from N(0, 1)
     log π(a|s) = -((a - μ) / σ)² / 2 - log σ - log(2π) / 2
     entropy = log σ + log(2πe) / 2
-The loss is the script's, with these two in it. The critic has a network of its own: its large
-errors would spoil what the actor sees. The pendulum's 200 steps are a limit of time, and no end: it
-would go on, so V(s') counts at the last step, too. The environment cuts a torque that is too large;
-the sample holds what was drawn, for which the formulas hold.
+The loss is the script's, with these two formulas in it. The critic has a network of its own,
+because its large errors would spoil a layer that it shares with the actor. An episode ends after
+200 steps only because its time is up. The pendulum would go on, so V(s') counts after the last
+step, too. The environment cuts off a torque that is too large. A sample holds the torque that was
+drawn, because the formulas are about that one.
 
-The A3C paper, arXiv:1602.01783 (its MuJoCo tasks); after MorvanZhou's A3C_continuous_action.py.
-What to look at when it runs (--logdir): the score rises from -1,200; loss/entropy, which is minus
-the entropy, tells how the spread shrinks while the policy becomes certain.
+Continuous actions are from the A3C paper, arXiv:1602.01783 (its MuJoCo tasks); the program follows
+MorvanZhou's A3C_continuous_action.py. What to look at when it runs (--logdir): the score rises from
+-1,200. loss/entropy is minus the entropy, so it rises while the spread shrinks.
 """
 import sys
 from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2])]
 import a3c_cartpole as a3c  # noqa: E402
+import clipped  # noqa: E402
 
 tf = a3c.tf
 MAX_TORQUE = 2.0
-MAX_NORM = 1.0
-STATE_SCALE = np.array([1, 1, 8], np.float32)  # cos, sin, and angular velocity, -8 to 8
 
 
-class Server(a3c.ParameterServer):
+class Server(clipped.Clipping):
+    max_norm = 1.0
+    state_scale = np.array([1, 1, 8], np.float32)  # cos θ, sin θ and angular velocity, -8 to 8
+
     def _build_model(self):
         def network(name, outputs):
             hidden = a3c.layer(name + "/hidden", a3c.NUM_STATES, a3c.HIDDEN_UNITS)
@@ -38,15 +41,11 @@ class Server(a3c.ParameterServer):
         actor, critic = network("actor", 2), network("critic", 1)
 
         def forward(s):
-            s = s / STATE_SCALE
+            s = s / self.state_scale
             mean, spread = tf.split(actor(s), 2, axis=1)
             p = tf.concat([MAX_TORQUE * tf.tanh(mean), tf.nn.softplus(spread) + 1e-3], axis=1)
             return p, tf.squeeze(critic(s), axis=1)  # μ and σ: (batch, 2); (batch,)
         return forward
-
-    def build_update(self, gradients):
-        gradients, _ = tf.clip_by_global_norm(gradients, MAX_NORM)
-        return super().build_update(gradients)
 
 
 class Brain(a3c.LocalBrain):
@@ -80,7 +79,7 @@ class Worker(a3c.Worker_thread):
     environment_class = Environment
 
 
-def main(argv=None):
+def configure():
     a3c.ENV = "Pendulum-v1"
     a3c.NUM_STATES = 3
     a3c.TIME_LIMIT_IS_END = False
@@ -94,6 +93,10 @@ def main(argv=None):
     a3c.GAMMA = 0.95
     a3c.N_STEP_RETURN = 10
     a3c.Tmax = 20
+
+
+def main(argv=None):
+    configure()
     return a3c.main(argv, Server, Worker)
 
 

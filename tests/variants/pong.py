@@ -1,22 +1,26 @@
-"""A3C on Atari's Pong, from its pixels: the same threads learn from pictures.
+"""A3C on Atari's Pong: the same threads learn from the pixels on the screen.
 
-What changes: the network begins with two layers of filters, which find the same thing anywhere in a
-picture (sizes are those of the A3C paper and of miyosuda's async_deep_reinforce):
+What changes: the network begins with two layers of filters, because a filter finds the same thing
+anywhere in a picture. The sizes are those of the A3C paper and of miyosuda's async_deep_reinforce:
     4 pictures of 84x84 -> 16 filters 8x8, every 4 pixels -> 32 filters 4x4, every 2 -> 256 -> π, V
-A state is the last four pictures, in which the ball's direction shows. The reward is the game's: 1
-for a point, -1 for one of the opponent's; the score, their sum, goes from -21 to 21. Gradients are
-clipped and the rate falls as in clipped.py, with miyosuda's numbers (40 is divided by 20: his loss
-is the sum over the 20 samples of an update, the script's the mean), but RMSProp's small number is
-that of OpenAI Baselines' A2C. The pictures' background becomes 0. Where it was not, the units that
-it switches off at the start stayed off, and nothing was learned.
+A state is the last four pictures, which show where the ball is going. The reward is the game's: 1
+for each point, and -1 for each of the opponent's. The score is their sum, from -21 to 21. The
+pictures' background becomes 0. When it didn't, it switched off many units at the start. They stayed
+off, and nothing was learned.
 
-Mnih et al. 2016, arXiv:1602.01783 (its Atari games). It takes millions of steps, hours on two
-cores: use --checkpoint, and it goes on where it was. What to look at (--logdir): nothing happens
-for long, then the score climbs from -20 within a few hundred games.
+Gradients are clipped and the rate falls as in clipped.py, with miyosuda's numbers. His loss is the
+sum over the 20 samples of an update and the script's is the mean, so his norm of 40 becomes 40/20.
+Only RMSProp's epsilon is from OpenAI Baselines' A2C.
+
+The task is from the A3C paper, arXiv:1602.01783. It takes about two million steps, so use
+--checkpoint: the next run goes on where the last one ended. What to look at (--logdir): for a long
+time nothing happens, and then the score climbs from -20 within a few hundred games.
 """
+import os
 import sys
 from pathlib import Path
 
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # oneDNN halves the time of large updates
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2])]
 import a3c_cartpole as a3c  # noqa: E402
 import clipped  # noqa: E402
@@ -35,6 +39,10 @@ ACTIONS = 0, 2, 3  # of Pong's six: stay, up, down
 
 
 class Server(clipped.Server):
+    max_norm = 40 / 20
+    anneal_frames = 100_000_000
+    epsilon = 1e-5
+
     def _build_model(self):
         conv1 = a3c.layer("conv1", 8, 8, PICTURES[0], 16)
         conv2 = a3c.layer("conv2", 4, 4, 16, 32)
@@ -62,7 +70,17 @@ class ThreeActions(gym.ActionWrapper):
         return ACTIONS[a]
 
 
+class Agent(a3c.Agent):
+    def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
+        """The paper's returns: each sums the rewards up to the end of its own segment, and V of the
+        state there follows. So no sample waits for the next segment, with newer weights."""
+        end = done or len(self.memory) == a3c.Tmax - 1
+        super().advantage_push_local_brain(s, a, r, s_, end, terminal)
+
+
 class Environment(a3c.Environment):
+    agent_class = Agent
+
     def make(self, render_mode=None):
         # The preprocessing asks for pictures itself; a film takes the game's own, in colours.
         env = gym.make(a3c.ENV, render_mode=render_mode and "rgb_array")
@@ -80,20 +98,22 @@ class Worker(a3c.Worker_thread):
     environment_class = Environment
 
 
-def main(argv=None):
+def configure():
     a3c.ENV = "PongNoFrameskip-v4"
     a3c.NUM_STATES = 4 * 84 * 84
     a3c.NUM_ACTIONS = len(ACTIONS)
     a3c.LEARNED_MEAN = 18
     a3c.MAX_FRAMES = 10_000_000
     a3c.SHARE_ONE_CORE = False  # most of the time goes into long graph calls, without the GIL
-    a3c.N_STEP_RETURN = 20
     a3c.Tmax = 20
+    a3c.N_STEP_RETURN = 20
+    a3c.MIN_BATCH = 1  # the last segment of a game may be short
     a3c.EPS_START = 0.0
     a3c.LEARNING_RATE = 7e-4
-    clipped.EPSILON = 1e-5
-    clipped.MAX_NORM = 40 / 20
-    clipped.ANNEAL_FRAMES = 100_000_000
+
+
+def main(argv=None):
+    configure()
     return a3c.main(argv, Server, Worker)
 
 

@@ -1,0 +1,108 @@
+"""Memory and continuous actions together: Pendulum without its velocity.
+
+What it adds: nothing new. It composes memory.py, which remembers with an LSTM, and pendulum.py,
+whose actions are torques. The network sees where the pendulum points, cos θ and sin θ, but not how
+fast it turns. Actor and critic each have an LSTM of their own. Their output layers also see x, so
+that the LSTM only has to remember. Gradients are clipped and the learning rate falls, as in
+clipped.py.
+
+The task is that of MorvanZhou's A3C_RNN.py. What to look at when it runs: the score rises from
+-1,200 for half a million frames. With --no-memory it stays below -1,000.
+"""
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2])]
+import a3c_cartpole as a3c  # noqa: E402
+import clipped  # noqa: E402
+import memory  # noqa: E402
+import pendulum  # noqa: E402
+from memory import SEEN  # noqa: E402
+
+tf = a3c.tf
+CELLS = 64  # of each LSTM
+
+
+class Server(clipped.Server):
+    anneal_frames = 1_000_000
+    epsilon = 1e-5
+
+    def _build_model(self):
+        remember_for_actor = memory.lstm("actor/lstm", SEEN, CELLS)
+        remember_for_critic = memory.lstm("critic/lstm", SEEN, CELLS)
+        actor, critic = head("actor", 2), head("critic", 1)
+
+        def forward(s):
+            """From successive states (T, 258) to p = [μ, σ, c', h'] (T, 258), and V (T,)."""
+            x, c1, c2, h1, h2 = tf.split(s, [SEEN] + 4 * [CELLS], axis=1)
+            c1, h1 = remember_for_actor(x, c1[:1], h1[:1])
+            c2, h2 = remember_for_critic(x, c2[:1], h2[:1])
+            mean, spread = tf.split(actor(x, h1), 2, axis=1)
+            mean, spread = pendulum.MAX_TORQUE * tf.tanh(mean), tf.nn.softplus(spread) + 1e-3
+            p = tf.concat([mean, spread, c1, c2, h1, h2], axis=1)
+            return p, tf.squeeze(critic(x, h2), axis=1)
+        return forward
+
+
+def head(name, outputs):
+    """Two layers from what is seen, x, and the LSTM's output h, to the outputs."""
+    hidden = a3c.layer(name + "/hidden", SEEN + CELLS, a3c.HIDDEN_UNITS)
+    output = a3c.layer(name + "/output", a3c.HIDDEN_UNITS, outputs)
+
+    def forward(x, h):
+        both = tf.concat([x, h], axis=1)
+        return tf.nn.xw_plus_b(tf.nn.relu(tf.nn.xw_plus_b(both, *hidden)), *output)
+    return forward
+
+
+class Brain(memory.Brain, pendulum.Brain):
+    """The advantage is memory.py's. The other terms of the loss are pendulum.py's."""
+
+
+class Agent(memory.Agent, pendulum.Agent):
+    brain_class = Brain
+
+
+class Environment(memory.Environment, pendulum.Environment):
+    seen = 0, 1  # cos θ and sin θ
+
+
+class Worker(a3c.Worker_thread):
+    """For --no-memory."""
+    environment_class = Environment
+
+
+class RememberingEnvironment(memory.RememberingEnvironment, Environment):
+    agent_class = Agent
+
+
+class RememberingWorker(a3c.Worker_thread):
+    environment_class = RememberingEnvironment
+
+
+class NoMemoryServer(pendulum.Server):
+    state_scale = 1.0  # for cos θ and sin θ
+
+
+def configure(with_memory=True):
+    pendulum.configure()
+    memory.configure(with_memory)
+    if with_memory:
+        memory.CELLS = 2 * CELLS
+        a3c.NUM_STATES = SEEN + 2 * memory.CELLS
+        a3c.MAX_FRAMES = Server.anneal_frames
+        a3c.LEARNING_RATE = 7e-4
+        a3c.LOSS_ENTROPY = 0.003
+        a3c.GAMMA = 0.9
+
+
+def main(argv=None):
+    with_memory, words = memory.parse(argv, "Learn Pendulum without its velocity, by remembering.")
+    configure(with_memory)
+    if with_memory:
+        return a3c.main(words, Server, RememberingWorker)
+    return a3c.main(words, NoMemoryServer, Worker)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
