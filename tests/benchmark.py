@@ -5,6 +5,7 @@ machine only ratios mean anything. Learning is what N runs of the real script sa
 the other. An OPTION that it does not know goes to the script: --workers 1, --max-frames 400000.
 --program FILE: learning of a further system. --variants: only compare their speeds.
 --against DIR: only compare speeds with the script of another checkout.
+--pong DIR: only play the policy of pong.py that is saved in DIR.
 """
 import argparse
 import functools
@@ -213,6 +214,40 @@ def learning(seeds, program, options):
                   f"90th percentile {ninth:{form}}, worst {values[-1]:{form}}")
 
 
+def pong_games(folder):
+    """The saved policy plays 30 games. It is fixed, and so is the game, so that many games may be
+    the same. With sticky actions each action is repeated by chance, one time in four."""
+    sys.path.insert(0, str(ROOT / "tests" / "variants"))
+    import pong
+    pong.configure()
+    games = []
+
+    class Agent(pong.Agent):
+        def act(self, s, greedy=False):
+            self.actions.append(super().act(s, greedy))
+            return self.actions[-1]
+
+    class Environment(pong.Environment):
+        agent_class = Agent
+
+        def run(self, env=None):
+            self.agent.actions = []
+            score = super().run(env)
+            games.append((score, *self.agent.actions))
+            return score
+
+    class Worker(pong.Worker):
+        environment_class = Environment
+
+    for actions, pong.a3c.ENV in ("as chosen", pong.a3c.ENV), ("sticky", "PongNoFrameskip-v0"):
+        games.clear()
+        words = "--play --render none --test-episodes 30 --seed 0 --checkpoint".split()
+        pong.a3c.main([*words, folder], pong.Server, Worker)
+        scores = [score for score, *_ in games]
+        print(f"Actions {actions}: mean {statistics.mean(scores):.1f}, worst {min(scores):.0f}, "
+              f"{len(set(games))} different games of {len(games)}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--learning", action="store_true", help="only what runs of the script say")
@@ -220,7 +255,11 @@ def main():
     parser.add_argument("--against", metavar="DIR", help="compare with the script in DIR")
     parser.add_argument("--program", default=ROOT / "a3c_cartpole.py", metavar="FILE")
     parser.add_argument("--variants", action="store_true", help="speeds of the further systems")
+    parser.add_argument("--pong", metavar="DIR", help="games of a saved policy")
     args, options = parser.parse_known_args()
+    if args.pong:
+        pong_games(args.pong)
+        return
     if args.variants:
         variants()
         gathering()

@@ -1,169 +1,325 @@
-"""variants/distributed.py: its processes, as a user starts them; this one looks on as one more."""
-import contextlib
+"""distributed.py with real processes: what all of them count and save, and what ends them.
+
+This file is also the program that the tests start: python test_distributed.py PROGRAM [OPTION]...
+Its processes leave notes in the folder NOTES, so that a test knows them.
+"""
+import os
 import re
 import signal
-import socket
+import subprocess
 import sys
 import time
+from pathlib import Path
 
-import helpers
-import numpy as np
 import pytest
-from helpers import a3c, tf
 
-VARIANTS = helpers.ROOT / "tests" / "variants"
-sys.path.insert(0, str(VARIANTS))
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "variants")]
+import helpers  # noqa: E402
+from helpers import a3c, tf  # noqa: E402
 
+pytest.importorskip("ray")
 import distributed  # noqa: E402
-from distributed import BEGUN, FRAMES  # noqa: E402
+import pendulum  # noqa: E402
 
-PROGRAM = f"""
-import sys
-sys.path.insert(0, {str(VARIANTS)!r})
-import distributed
-a3c, distributed.__file__ = distributed.a3c, __file__
-task = int(sys.argv[-1]) if "--task" in sys.argv else None
-%s
-sys.exit(distributed.main())
-"""
-NEVER = "a3c.LEARNED_MEAN = 1000"
-SOON = "a3c.LEARNED_MEAN = 5"
-FAILS = NEVER + "\nif task == 1:\n    a3c.Environment.reward = lambda *args: 1 / 0"
+posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+
+
+def note(name, text=""):
+    """Leave a note: a file called name-PID."""
+    Path(os.environ["NOTES"], f"{name}-{os.getpid()}").write_text(text)
+
+
+def pids(folder, name):
+    return {int(path.name.rpartition("-")[2]) for path in folder.glob(f"{name}-*")}
+
+
+class NotedServer(a3c.ParameterServer):
+    def __init__(self, options):
+        super().__init__(options)
+        note("server")  # all processes have one: the workers' are copies
+
+
+class CountedEnvironment(a3c.Environment):
+    steps = 0
+
+    def reward(self, r, step, done):  # called once a step
+        self.steps += 1
+        return super().reward(r, step, done)
+
+
+class Worker(a3c.Worker_thread):
+    """Learns when two processes are there."""
+    environment_class = CountedEnvironment
+
+    def learn(self):
+        note("worker", f"{a3c.ENV} {a3c.GAMMA}")
+        self.progress.wait_until(lambda: len(pids(Path(os.environ["NOTES"]), "worker")) > 1)
+        try:
+            super().learn()
+        finally:
+            note(f"steps-{self.name}", str(self.environment.steps))
+
+
+class FailingWorker(Worker):
+    def learn(self):
+        note("worker")
+        if self.server.number == 1:
+            raise ZeroDivisionError("on purpose")
+        super().learn()
+
+
+class PendulumEnvironment(CountedEnvironment, pendulum.Environment):
+    pass
+
+
+class PendulumWorker(Worker, pendulum.Worker):
+    environment_class = PendulumEnvironment
+
+
+class SlowCheckpoint(distributed.Checkpoint):
+    def save(self):
+        note("saving")
+        time.sleep(3)
+        super().save()
+
+
+def never_learned(argv):
+    a3c.LEARNED_MEAN = float("inf")
+    return distributed.main(argv, NotedServer, Worker)
+
+
+def soon_learned(argv):
+    a3c.LEARNED_MEAN = 30
+    return distributed.main(argv, NotedServer, Worker)
+
+
+def failing(argv):
+    return distributed.main(argv, NotedServer, FailingWorker)
+
+
+def slow_save(argv):
+    a3c.SAVE_SECONDS = 0.1
+    distributed.Checkpoint = SlowCheckpoint
+    return never_learned(argv)
+
+
+def pendulum_in_processes(argv):
+    pendulum.configure()
+    return distributed.main(argv, pendulum.Server, PendulumWorker)
 
 
 @pytest.fixture
 def start(tmp_path):
-    """start(option, ..., patch=...) starts the program; all its processes run the patch first."""
-    def start(*args, patch=None):
-        program = VARIANTS / "distributed.py"
-        if patch:
-            program = tmp_path / "program.py"
-            program.write_text(PROGRAM % patch)
-        return helpers.start("--render", "none", "--workers", 2, *args, cwd=tmp_path,
-                             program=program)
-    return start
-
-
-@pytest.fixture
-def cluster(start):
-    """A parameter server alone: its process, its address, and this process's Remote of it."""
-    process = start("--ps", "localhost:0")
-    address = process.stdout.readline().split()[-1]
-    remote = distributed.Remote(address)
-    yield process, address, remote
-    with contextlib.suppress(tf.errors.OpError):  # it may be lost
-        remote.session.close()
+    """start(program, option...): the program as a process that leads a session of its own."""
+    def begin(program, *args):
+        notes = tmp_path / "notes"
+        notes.mkdir(exist_ok=True)
+        for path in notes.iterdir():
+            path.unlink()
+        args = program.__name__, "--render", "none", "--workers", 2, *args
+        return helpers.start(
+            *args, cwd=tmp_path, program=__file__, start_new_session=True,
+            env=helpers.environment_variables(NOTES=str(notes)))
+    yield begin
 
 
 def until(condition):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
-def test_an_update_is_the_scripts(cluster, rng):
-    _, _, remote = cluster
+def both_learn(process, notes):
+    """Wait until both workers learn. Returns the process numbers of the actor and of worker 1."""
+    until(lambda: len(pids(notes, "worker")) == 2 and len(pids(notes, "server")) >= 3)
+    [worker] = pids(notes, "worker") - {process.pid}
+    [actor] = pids(notes, "server") - {process.pid, worker}
+    until(lambda: "mean" in process.stdout.readline())
+    return actor, worker
+
+
+def session(leader):
+    """The processes of a session, but for those that only wait to be collected."""
+    text = subprocess.run(["ps", "-e", "-o", "sid=,stat=,args="], capture_output=True, text=True)
+    return [line for line in text.stdout.splitlines()
+            if line.split()[0] == str(leader) and not line.split()[1].startswith("Z")]
+
+
+def nothing_is_left(process):
+    until(lambda: not session(process.pid))
+
+
+def test_a_call_updates_as_the_script_does(rng):
+    """Weights and averages are bit for bit those of a server that got the same gradients."""
     with tf.Graph().as_default():
         server = a3c.ParameterServer(helpers.options())
         gradients = [tf.placeholder(tf.float32, w.shape) for w in server.weights]
         update = a3c.GraphCall(server.session, gradients, targets=[server.build_update(gradients)])
-        variables = tf.global_variables("parameter_server/")
+        variables = server.weights + server.optimizer.variables()
         server.initialize()
-    remote.put(*server.session.run(variables))
+    parameters = distributed.Parameters(a3c.ParameterServer, {})
+    parameters.begin(100, *server.session.run(variables))
     for step in 1, 2, 3:
-        g = [rng.normal(size=w.shape) for w in server.weights]
+        g = [rng.normal(size=w.shape).astype("float32") for w in server.weights]
         update(*g)
-        counters, *weights = remote.tell({FRAMES: 10}, *g)
-        assert counters[FRAMES] == 10 * step
+        frames, learned, *weights = parameters.call(10, *g)
+        assert (frames, learned) == (100 + 10 * step, False)
         assert helpers.same(weights, server.session.run(server.weights))
-    assert helpers.same(remote.get(), server.session.run(variables))
-
-    def delivered_twice(*sent):
-        answers.append(there(*sent))
-        if len(answers) == 1:
-            raise tf.errors.AbortedError(None, None, "The same request was received twice.")
-        return answers[-1]
-    answers, there, remote._update = [], remote._update, delivered_twice
-    update(*g)
-    counters, *weights = remote.tell({FRAMES: 10}, *g)
-    assert counters[FRAMES] == 40 and helpers.same(weights, server.session.run(server.weights))
+    assert helpers.same(parameters.state(), server.session.run(variables))
 
 
-def test_a_killed_worker_leaves_the_other_learning_and_may_come_back(start, cluster):
-    server, address, remote = cluster
-    workers = [start("--ps", address, "--task", task, patch=NEVER) for task in (0, 1)]
-    for task in 1, 0:
-        assert workers[task].stdout.readline().startswith(f"{task}: Seed ")
-        until(lambda: remote.tell({})[0][BEGUN])
-        workers[task].kill()
-        workers[task].wait()
-        frames, weights = remote.tell({})[0][FRAMES], remote.get()
-        until(lambda frames=frames: remote.tell({})[0][FRAMES] > frames + 500)  # of the other
-        assert not any(map(np.array_equal, weights, remote.get()))
-        workers[task] = start("--ps", address, "--task", task, patch=NEVER)
-    lines = [workers[0].stdout.readline() for _ in range(2)]
-    assert int(re.match(r"0: \S+ s, (\d+) frames, 50 episodes", lines[1])[1]) > 1500  # those of all
-    workers[0].send_signal(signal.SIGINT)  # ends all
-    assert [process.wait() for process in (*workers, server)] == [130, 1, 1]
-    assert re.fullmatch(r"Stopped after \d+ frames\n", workers[0].stderr.read())
-    assert workers[1].stderr.read() == server.stderr.read() == ""
+def test_a_call_without_gradients_changes_no_weights():
+    parameters = distributed.Parameters(a3c.ParameterServer, {})
+    values = [0.5 + 0 * value for value in parameters.server.session.run(
+        [v.initial_value for v in parameters.variables])]
+    parameters.begin(0, *values)
+    assert parameters.call(7)[0] == 7
+    assert helpers.same(parameters.state(), values)
 
 
-def test_frames_of_all_are_counted_together(start):
-    process = start("--max-frames", 4000, patch=NEVER)
-    out, err = process.communicate()
-    assert (process.returncode, err) == (1, "")
-    ends = re.findall(r"^(\d): Not learned after (\d+) frames$", out, re.M)
-    assert "0" in dict(ends)  # process 1 may have come too late to play
-    assert all(4000 <= int(frames) < 4200 for _, frames in ends)
+def test_frames_are_those_of_all_workers(start, tmp_path):
+    process = start(never_learned, "--max-frames", 6000)
+    status, out, err = helpers.finish(process)
+    assert (status, err) == (1, "")
+    played = {}
+    for path in (tmp_path / "notes").glob("steps-*"):
+        pid = path.name.rpartition("-")[2]
+        played[pid] = played.get(pid, 0) + int(path.read_text())
+    frames = int(re.search(r"^Not learned after (\d+) frames", out, re.M)[1])
+    assert len(played) == 2 and min(played.values()) > 500
+    # What a worker has played since its last update isn't told: at most 10 steps of a thread.
+    assert 6000 <= frames <= sum(played.values()) <= frames + 2 * 2 * 10
 
 
-def test_a_passed_evaluation_ends_all_and_is_saved(start, tmp_path):
-    for _ in range(2):  # the second run goes on from what the first one saved
-        process = start("--checkpoint", tmp_path / "saved", patch=SOON)
-        out, err = process.communicate()
-        assert (process.returncode, err) == (0, "")
-        assert "\n0: Evaluation: " in out and "1: Threshold" not in out
-        frames = re.search(r"^0: Learned after (\d+) frames", out, re.M)[1]
+def test_what_all_learned_is_saved_and_the_script_can_play_it(start, tmp_path):
+    frames = 0
+    for _ in range(2):  # the second run continues the first one
+        status, out, err = helpers.finish(start(soon_learned, "--checkpoint", "saved"))
+        assert (status, err) == (0, "") and "Test episode 3" in out
+        before, frames = frames, int(re.search(r"^Learned after (\d+) frames", out, re.M)[1])
+        assert frames > before
         latest = tf.train.latest_checkpoint(tmp_path / "saved")
-        assert int(latest.rpartition("-")[2]) >= int(frames)  # others play on until they hear of it
+        assert int(latest.rpartition("-")[2]) >= frames  # others play on until they hear of it
         averages = tf.train.load_variable(latest, "parameter_server/actor/weights/RMSProp")
-        assert (averages < 1).all()  # where they start
+        assert (averages < 1).all()  # 1 is where they start
     play = "--play", "--render", "none", "--checkpoint", tmp_path / "saved"
-    status, out, _ = helpers.finish(helpers.start(*play, cwd=tmp_path))  # the script takes it, too
-    assert status == 0 and "\nTest episode 3" in out
+    status, out, _ = helpers.finish(helpers.start(*play, cwd=tmp_path))
+    assert status == 0 and "Test episode 3" in out
 
 
-def test_a_lost_parameter_server_is_one_line(start, cluster):
-    server, address, remote = cluster
-    workers = [start("--ps", address, "--task", task) for task in (0, 1)]
-    for task in 0, 1:
-        assert workers[task].stdout.readline().startswith(f"{task}: Seed ")
-    server.kill()
-    for task in 0, 1:
-        _, err = workers[task].communicate()
-        assert err == f"Process {task} lost the parameter server {address}\n"
-        assert workers[task].returncode == 1
-
-
-def test_a_ctrl_c_ends_all_and_frees_the_port(start):
-    process = start(patch=NEVER)
-    port = int(process.stdout.readline().split(":")[1])
-    seen = set()
-    while seen < {"0", "1"}:
-        seen.add(process.stdout.readline()[0])
+@posix
+def test_a_killed_worker_comes_back(start, tmp_path):
+    process = start(never_learned)
+    _, worker = both_learn(process, tmp_path / "notes")
+    os.kill(worker, signal.SIGKILL)
+    until(lambda: len(pids(tmp_path / "notes", "worker") - {process.pid}) == 2)
+    until(lambda: "mean" in process.stdout.readline())
     process.send_signal(signal.SIGINT)
-    pressed = time.monotonic()
-    _, err = process.communicate()  # comes back when no process is left that could write
-    assert process.returncode == 130 and re.fullmatch(r"Stopped after \d+ frames\n", err)
-    assert time.monotonic() - pressed < 10
-    with pytest.raises(OSError):
-        socket.create_connection(("localhost", port), timeout=5)
+    process.communicate()
+    assert process.returncode == 130
+    nothing_is_left(process)
 
 
-def test_an_exception_ends_all(start):
-    process = start(patch=FAILS)
-    out, err = process.communicate(timeout=80)
-    assert process.returncode == 1 and "\n0: Seed " in out and err.count("direct cause") == 1
-    assert re.search(r"\nRuntimeError: local_thread\d failed: ZeroDivisionError\(.*\)\n\Z", err)
+@posix
+def test_a_killed_parameter_server_ends_all(start, tmp_path):
+    process = start(never_learned, "--checkpoint", "saved")
+    actor, _ = both_learn(process, tmp_path / "notes")
+    os.kill(actor, signal.SIGKILL)
+    status, _, err = helpers.finish(process)
+    assert status == 1 and "Traceback" not in err
+    assert err.splitlines()[-1] == "The parameter server's process has died"  # Ray says more
+    assert not tf.train.latest_checkpoint(tmp_path / "saved").endswith("-0")  # the first save
+    nothing_is_left(process)
+
+
+@posix
+@pytest.mark.parametrize("seconds", [2, pytest.param(30, marks=pytest.mark.long)])
+def test_a_parameter_server_that_stalls_is_waited_for(start, tmp_path, seconds):
+    process = start(never_learned, "--max-frames", 8000)
+    actor, _ = both_learn(process, tmp_path / "notes")
+    os.kill(actor, signal.SIGSTOP)
+    time.sleep(seconds)
+    os.kill(actor, signal.SIGCONT)
+    status, out, _ = helpers.finish(process)
+    assert status == 1 and re.search(r"^Not learned after 80\d\d frames", out, re.M)
+
+
+@posix
+@pytest.mark.parametrize("moment", ["learning", "stalled"])
+def test_ctrl_c_saves_and_leaves_no_process(start, tmp_path, moment):
+    process = start(never_learned, "--checkpoint", "saved")
+    actor, _ = both_learn(process, tmp_path / "notes")
+    if moment == "stalled":
+        os.kill(actor, signal.SIGSTOP)
+        time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130
+    frames = int(re.fullmatch(r"Stopped after (\d+) frames\n", err)[1])
+    latest = tf.train.latest_checkpoint(tmp_path / "saved")
+    assert int(latest.rpartition("-")[2]) == frames
+    nothing_is_left(process)
+
+
+@posix
+def test_ctrl_c_during_a_slow_save_still_saves(start, tmp_path):
+    process = start(slow_save, "--checkpoint", "saved")
+    both_learn(process, tmp_path / "notes")
+    (tmp_path / "notes" / f"saving-{process.pid}").unlink()
+    until(lambda: pids(tmp_path / "notes", "saving"))
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130
+    frames = int(re.fullmatch(r"Stopped after (\d+) frames\n", err)[1])
+    latest = tf.train.latest_checkpoint(tmp_path / "saved")
+    assert int(latest.rpartition("-")[2]) == frames
+    nothing_is_left(process)
+
+
+@posix
+@pytest.mark.long  # Ray's own helpers take a minute to end
+def test_a_killed_worker_0_ends_all(start, tmp_path):
+    process = start(never_learned)
+    both_learn(process, tmp_path / "notes")
+    process.kill()
+    process.communicate()
+    nothing_is_left(process)
+
+
+def test_an_exception_in_a_worker_ends_all_and_is_shown(start):
+    process = start(failing)
+    status, _, err = helpers.finish(process)
+    assert status == 1 and "ZeroDivisionError: on purpose" in err
+    assert "in learn" in err  # the worker's own traceback
+    nothing_is_left(process)
+
+
+def test_a_users_classes_and_settings_hold_in_every_process(start, tmp_path):
+    status, out, err = helpers.finish(start(pendulum_in_processes, "--max-frames", 4000))
+    assert (status, err) == (1, "") and "Not learned after 4" in out
+    seen = {path.read_text() for path in (tmp_path / "notes").glob("worker-*")}
+    assert len(pids(tmp_path / "notes", "worker")) == 2 and seen == {"Pendulum-v1 0.95"}
+
+
+@pytest.mark.parametrize("words", [["--processes", "0"], ["--rendr", "none"], ["--seed", "-1"]])
+def test_a_wrong_option_is_one_line_before_anything_starts(monkeypatch, capsys, words):
+    monkeypatch.setattr(distributed.ray, "init", None)  # a call would fail
+    with pytest.raises(SystemExit) as ended:
+        distributed.main(words)
+    err = capsys.readouterr().err
+    assert ended.value.code == 2 and err.count("\n") == 1 and words[0] in err
+
+
+def test_without_ray_one_line_says_what_to_install(tmp_path):
+    (tmp_path / "ray.py").write_text("raise ModuleNotFoundError(\"No module named 'ray'\")\n")
+    status, out, err = helpers.finish(helpers.start(
+        cwd=tmp_path, program=ROOT / "tests" / "variants" / "distributed.py",
+        env=helpers.environment_variables(PYTHONPATH=str(tmp_path))))
+    assert (status, out) == (1, "")
+    assert err == "No module named 'ray': run  pip install -r tests/requirements.txt\n"
+
+
+if __name__ == "__main__":
+    sys.exit(globals()[sys.argv[1]](sys.argv[2:]))
