@@ -7,20 +7,20 @@ https://qiita.com/sugulu/items/acbc909dd9b74b043e45
 
 If you know DQN: A3C (arXiv:1602.01783) has no Q, no replay memory and no target network. Its
 network has two heads. The actor gives π(a|s), the probability of each action. The critic gives
-V(s), the expected return from state s. The advantage A says how much more an action brought than
-V(s); training makes actions with a positive A more likely. Successive steps of one episode are much
-alike. DQN mixes them in its replay memory; in A3C several threads play different episodes at the
-same time. Each thread copies the shared network, plays up to ten steps, computes a gradient with
-its copy, applies the gradient to the shared network, and starts over.
+V(s), the expected return from state s. The advantage A says how much the return after an action
+exceeded V(s); training makes actions with a positive A more likely. Successive steps of one episode
+are very similar. DQN mixes old steps in its replay memory; in A3C several threads play different
+episodes. Each thread copies the shared network, plays up to ten steps, computes a gradient with its
+copy, applies the gradient to the shared network, and starts over.
 
 TensorFlow 1 works in two steps. The methods called `_build_…` and `build_…` only describe
 computations, as a graph. Later a session, which holds the values of all variables, runs parts of
-the graph. A `GraphCall` is such a part as a Python function. A scope is a prefix for names in the
-graph, so that each thread can have a network of its own.
+the graph. A `GraphCall` wraps such a part in a Python function. A scope is a prefix for names in
+the graph, so that each thread can have a network of its own.
 
-The classes stand in the tutorial's order. To follow one step of the pole through the program, read
-Environment.run, Agent, LocalBrain, ParameterServer, Worker_thread, Progress and main. Whatever
-comes after `main` isn't A3C. The programs in tests/variants replace parts by subclasses, for
+The classes appear in the tutorial's order. To follow one step of the pole through the program, read
+Environment.run, Agent, LocalBrain, ParameterServer, Worker_thread, Progress and main. The code
+after `main` isn't part of A3C. The programs in tests/variants replace parts with subclasses, for
 example through `brain_class`.
 
 Changes from the tutorial:
@@ -28,10 +28,10 @@ Changes from the tutorial:
 - An episode is what the tutorial calls a trial (試行).
 - The threads share their state in `Progress`, not in globals. If one thread fails, TensorFlow's
   Coordinator stops them all.
-- Each return is summed from scratch. A sample holds the factor of V(s'), which is γⁿ or 0, instead
-  of GAMMA_N, NONE_STATE and a mask.
-- Training reaches the threshold with the latest ten episodes of all learners together, not of one
-  thread. Then the learners wait while the test thread plays ten episodes with a copy of the
+- Each return is summed from scratch. Each sample holds the factor that multiplies V(s'), γⁿ or 0.
+  This replaces GAMMA_N, NONE_STATE and a mask.
+- The threshold is for the mean of the latest ten episodes of all learners, not of one thread. When
+  training reaches it, the learners wait while the test thread plays ten episodes with a copy of the
   network, always taking the most likely action. Only this evaluation decides that the task is
   learned.
 - On Linux all learners share one CPU core, because that is faster (see `share_one_core`).
@@ -72,10 +72,10 @@ gym.logger.min_level = gym.logger.ERROR  # no advice to use CartPole-v1: the tut
 ENV = "CartPole-v0"
 NUM_STATES = 4  # cart position x, its velocity v, pole angle θ, its velocity ω
 NUM_ACTIONS = 2  # push the cart to the left or to the right
-TIME_LIMIT_IS_END = True  # step 200 ends an episode like a fall; if False, V(s') counts there
-LEARNED_MEAN = 199  # two mean scores must exceed this; a score is the number of steps, at most 200
-THRESHOLD_EPISODES = 10  # the first is the mean of this many latest episodes of all learners
-EVALUATION_EPISODES = 10  # the second is the mean of this many episodes of the test thread
+TIME_LIMIT_IS_END = True  # treat the time limit like a fall; if False, the target has V(s') there
+LEARNED_MEAN = 199  # two mean scores must exceed this, the ones below; a score is at most 200
+THRESHOLD_EPISODES = 10  # in training: the mean of this many latest episodes of all learners
+EVALUATION_EPISODES = 10  # in the evaluation: the mean of this many episodes of the test thread
 TEST_EPISODES = 3  # episodes to film and show at the end
 MAX_FRAMES = 1_000_000  # steps of all learners together before they give up
 N_WORKERS = 8  # learning threads
@@ -87,9 +87,9 @@ LEARNING_RATE = 5e-3
 RMSPROP_DECAY = 0.99
 LOSS_V = 0.5  # weight of the critic's loss; the actor's has weight 1
 LOSS_ENTROPY = 0.01  # weight of the entropy bonus
-GAMMA = 0.99  # discount γ: a reward one step later counts 0.99 times as much
+GAMMA = 0.99  # discount γ: a reward one step later is multiplied by 0.99
 N_STEP_RETURN = 5  # rewards in a return
-EPS_START = 0.5  # ε, the chance of a random action; the tutorial adds it to A3C, which draws from π
+EPS_START = 0.5  # ε, the chance of a random action: the tutorial's, as drawing from π explores, too
 EPS_END = 0.0  # ε falls linearly to this
 EPS_STEPS = 1600  # over this many frames of all learners together
 SAVE_SECONDS = 60  # time between two saves while learning
@@ -103,8 +103,9 @@ class ParameterServer:
 
     Learners don't take turns. TensorFlow locks an array and its RMSProp average while an update
     changes them, so no update is lost. But there is no lock around the whole network: a pull may
-    mix old arrays with new ones. And a gradient may be stale, because other threads have moved the
-    server's weights since its thread's pull. A3C accepts both, as Hogwild! does (arXiv:1106.5730).
+    mix old arrays with new ones. And a gradient may be stale: other threads may have moved the
+    server's weights since its thread last pulled. A3C accepts both, as Hogwild! does
+    (arXiv:1106.5730).
     """
     def __init__(self, options):
         self.options = options
@@ -131,8 +132,8 @@ class ParameterServer:
 
     def _build_model(self):
         """Make the variables of one network (§2.2) in the current variable scope. Returns its
-        forward pass, a function from states s (batch, 4) to the policy p (batch, 2), the
-        probability of each action, and the values v (batch,)."""
+        forward pass, a function from states s (batch, 4) to two tensors: p (batch, 2), the
+        probability of each action, and v (batch,), the values."""
         hidden = layer("hidden", NUM_STATES, HIDDEN_UNITS)
         actor = layer("actor", HIDDEN_UNITS, NUM_ACTIONS)
         critic = layer("critic", HIDDEN_UNITS, 1)
@@ -167,7 +168,7 @@ class LocalBrain:
     def __init__(self, name, parameter_server):
         self.name = name
         self.server = parameter_server
-        self.train_queue = []  # samples (s, a, R, s', factor of V(s')), where s' is n steps after s
+        self.train_queue = []  # samples (s, a, R, s', what multiplies V(s')); s' is n steps after s
         # The new variables are called name/hidden/weights and so on. The first pull fills them.
         with tf.variable_scope(name, initializer=tf.zeros_initializer()):
             self._build_model()
@@ -190,7 +191,7 @@ class LocalBrain:
         # The actor's term treats A as a constant; otherwise it would lower A by raising V(s).
         actor = -tf.log(p_taken + 1e-10) * tf.stop_gradient(advantage)
         critic = LOSS_V * tf.square(advantage)
-        # Minus the entropy: to minimize it keeps the policy from becoming certain too early.
+        # This is minus the entropy. Minimizing it keeps the policy from being certain too early.
         entropy = LOSS_ENTROPY * tf.reduce_sum(p * tf.log(p + 1e-10), axis=1)
         return actor, critic, entropy
 
@@ -200,7 +201,7 @@ class LocalBrain:
         a = tf.placeholder(self.action_type, (None, *self.action_shape), "a")
         R = tf.placeholder(tf.float32, (None,), "R")
         s_ = tf.placeholder(tf.float32, (None, NUM_STATES), "s_")
-        gamma_n = tf.placeholder(tf.float32, (None,), "gamma_n")  # the factor of V(s')
+        gamma_n = tf.placeholder(tf.float32, (None,), "gamma_n")  # what multiplies V(s')
 
         p, v = self.forward(s)
         _, v_ = self.forward(s_)
@@ -215,7 +216,7 @@ class LocalBrain:
         # The heart of A3C: the gradient belongs to MY weights, but it moves the SERVER'S weights.
         gradients = tf.gradients(loss, self.weights, name="gradient")
         statistics = [*terms, tf.global_norm(gradients)]  # for the log
-        with tf.name_scope("parameter_server/"):  # so checkpoints hold what the optimizer makes
+        with tf.name_scope("parameter_server/"):  # so checkpoints include its variables
             update = self.server.build_update(gradients)
         self._update = GraphCall(self.server.session, [s, a, R, s_, gamma_n], statistics, [update])
 
@@ -232,12 +233,12 @@ class LocalBrain:
         self._pull()
 
     def push_parameter_server(self):
-        """Copy my weights to the server. Only the test thread does this, when all learners have
+        """Copy my weights to the server. Only the test thread does this, after all learners have
         ended."""
         self._push()
 
     def update_parameter_server(self):
-        """Compute the gradient for all queued samples, and let it move the server's weights."""
+        """Compute the gradient for all queued samples, and apply it to the server's weights."""
         if len(self.train_queue) >= MIN_BATCH:
             s, a, R, s_, gamma_n = zip(*self.train_queue)
             self.train_queue.clear()
@@ -250,7 +251,7 @@ class LocalBrain:
 
     def train_push(self, s, a, R, s_, gamma_n):
         """Queue a sample for the next update. s: state (4,). a: action. R: return of n rewards.
-        s_: the state n steps later (4,). gamma_n: the factor of V(s_)."""
+        s_: the state n steps later (4,). gamma_n: the factor that multiplies V(s_)."""
         self.train_queue.append((s, a, R, s_, gamma_n))
 
 
@@ -279,8 +280,8 @@ class Agent:
         return EPS_START + (EPS_END - EPS_START) * min(self.progress.frames / EPS_STEPS, 1.0)
 
     def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
-        """Remember one step (§2.1), and queue the samples whose returns are now complete. After ten
-        steps of an episode these are six; the last four steps need rewards that are yet to come.
+        """Remember one step (§2.1), and queue the samples whose returns are now complete. In the
+        first ten steps of an episode six samples are queued; the last four steps need more rewards.
 
         s: state (4,). a: action. r: reward. s_: next state (4,). done: whether the episode is over.
         terminal: whether it ended in s_, so that V(s_) doesn't count."""
@@ -296,7 +297,7 @@ class Agent:
         n = len(self.memory)  # steps from the oldest state to s_: 5, or fewer at the end
         R = 0.0
         for _, _, r in reversed(self.memory):
-            R = r + GAMMA * R  # after the loop r₀ + γ·r₁ + γ²·r₂ + ...
+            R = r + GAMMA * R  # after the loop, R is r₀ + γ·r₁ + γ²·r₂ + ...
         s, a, _ = self.memory.popleft()
         self.brain.train_push(s, a, R, s_, 0.0 if terminal else GAMMA ** n)
 
@@ -320,12 +321,12 @@ class Environment:
 
     def make(self, render_mode=None):
         """A new CartPole. render_mode is "rgb_array_list" for a film."""
-        return gym.make(ENV, render_mode=render_mode, disable_env_checker=True)  # slow checker
+        return gym.make(ENV, render_mode=render_mode, disable_env_checker=True)  # it is slow
 
     def reward(self, r, step, done):
         """The reward to learn from, instead of CartPole's own r, which is 1 for every step. It is
-        0 until the episode ends, then -1 before step 199, or else 1, as in the tutorial.
-        For another environment, override it."""
+        0 until the episode ends. The last reward is -1 if the episode ended before step 199, and
+        otherwise 1, as in the tutorial. Override this method for another environment."""
         if not done:
             return 0.0
         return -1.0 if step < 199 else 1.0
@@ -408,8 +409,8 @@ class Worker_thread:
         show_episodes(self.environment, self.server.options, self.log)
 
     def evaluate(self):
-        """Pull the server's weights and play greedy episodes with them. If they pass, push them
-        back, because a learner may have been in the middle of an update after the pull."""
+        """Pull the server's weights and play greedy episodes with them. If the mean score is high
+        enough, push them back, because a learner may have finished an update after the pull."""
         brain = self.environment.agent.brain
         brain.pull_parameter_server()
         scores = [self.environment.run() for _ in range(EVALUATION_EPISODES)]
@@ -430,7 +431,9 @@ class Progress:
     """What the threads tell each other. In the tutorial these are globals.
 
     Counters and scores change under `lock`, because `+= 1` reads, adds and writes, and another
-    thread could come in between. A flag needs no lock, because no thread sees half an assignment.
+    thread could run between these steps. A flag needs no lock, because no thread can see a
+    half-finished assignment.
+
     learners: how many there are. max_frames: how many steps they may play, all together.
     """
     def __init__(self, learners, max_frames):
@@ -441,7 +444,7 @@ class Progress:
         self.scores = collections.deque(maxlen=THRESHOLD_EPISODES)  # the latest of all learners
         self.evaluating = False  # the threshold is reached, and the learners wait
         self.learned = False  # an evaluation was passed, or none is needed (--play)
-        self.coordinator = tf.train.Coordinator()  # if one thread asks it to, all stop
+        self.coordinator = tf.train.Coordinator()  # any thread can ask it to stop all
 
     def resume(self, frames, learned):
         """Continue after earlier runs. Their frames count for ε, but not for max_frames."""
@@ -463,7 +466,8 @@ class Progress:
                 self.frames += 1
 
     def episode_ended(self, score):
-        """A learner has finished an episode. It may take the mean score over the threshold."""
+        """Call this when a learner has finished an episode. It may raise the mean score above the
+        threshold."""
         with self.lock:
             if not self.evaluating:
                 self.scores.append(score)
@@ -480,11 +484,12 @@ class Progress:
         return self.evaluating
 
     def verdict(self, passed):
-        """The test thread has evaluated the policy. If it passed, wait until all learners end. If
-        not, they go on, and the next ten episodes to finish have to reach the threshold."""
+        """The test thread has evaluated the policy. If it passed, wait until all learners have
+        ended. If not, they go on, and after ten more episodes the threshold can be reached
+        again."""
         self.learned = passed
         self.scores.clear()  # safe without the lock: nobody adds a score while `evaluating`
-        self.evaluating = False  # last, because now the learners stop waiting
+        self.evaluating = False  # this must come last, because it lets the learners go on
         if passed:
             self.wait_until(lambda: not self.learners)
 
@@ -492,7 +497,7 @@ class Progress:
         """Wait until condition() holds. Raises Stopped if all threads have to stop."""
         while not condition() and not self.coordinator.should_stop():
             self.coordinator.wait_for_stop(0.01)
-        if self.coordinator.should_stop():  # also if this is why the condition holds
+        if self.coordinator.should_stop():  # the stop itself may have made the condition true
             raise Stopped
 
     def learner_ended(self):
@@ -501,7 +506,8 @@ class Progress:
 
 
 def main(argv=None, server_class=ParameterServer, worker_class=Worker_thread):
-    """Learn, then show the policy (§3.1). argv: the words of a command line; None: the program's.
+    """Learn, then show the policy (§3.1). argv: a list of command-line arguments, or None
+    for the program's own.
 
     Returns the exit status: 0 learned, 1 not learned, 130 interrupted by Ctrl-C. If a thread fails,
     its exception is raised here."""
@@ -518,7 +524,7 @@ def main(argv=None, server_class=ParameterServer, worker_class=Worker_thread):
         tester = worker_class("test_thread", "test", server)
         server.initialize()
         checkpoint.load()
-        graph.finalize()  # it must not change any more: that isn't safe while threads use it
+        graph.finalize()  # no changes from here on: they aren't safe while threads use the graph
 
     threads = [threading.Thread(target=worker.run, name=worker.name, daemon=True)
                for worker in [tester, *learners, *server.helpers]]
@@ -546,7 +552,7 @@ def main(argv=None, server_class=ParameterServer, worker_class=Worker_thread):
         # If a thread failed, this raises its exception, and what follows is skipped.
         progress.coordinator.join(threads, stop_grace_period_secs=1.5, ignore_live_threads=True)
 
-    checkpoint.save()  # not after a failure: the weights may be no good, and the last save stands
+    checkpoint.save()  # skipped after a failure: the weights may be bad, so the last save stays
     log.end()
     if interrupted:
         print(f"Stopped after {progress.frames} frames", file=sys.stderr)
@@ -555,11 +561,12 @@ def main(argv=None, server_class=ParameterServer, worker_class=Worker_thread):
 
 
 class GraphCall:
-    """A part of the graph as a function. Its arguments fill the inputs `feeds`, and it returns the
-    `fetches` as a list of arrays. `targets` run only for what they do, such as assigning weights.
+    """A function that runs a part of the graph. Its arguments fill the inputs `feeds`, and it
+    returns the `fetches` as a list of arrays. `targets` run only for what they do, such as
+    assigning weights.
 
-    It works like `Session.run` in a tenth of the time, because a private method of the session
-    prepares the call once, at its first use.
+    It does the same as `Session.run` in a tenth of the time, because a private method of the
+    session prepares the call once, at its first use.
     """
     def __init__(self, session, feeds=(), fetches=(), targets=()):
         names = [[part.name for part in parts] for parts in (feeds, fetches, targets)]
@@ -571,7 +578,7 @@ class GraphCall:
     def __call__(self, *arrays):
         if self.function is None:
             self.function = self.session._make_callable_from_options(self.options)
-        # It doesn't check types: float64 instead of float32 would crash the process.
+        # The prepared call doesn't check types: float64 for float32 would crash the process.
         return self.function(*map(np.asarray, arrays, self.types))
 
 
@@ -586,8 +593,9 @@ def share_one_core():
     """Keep the calling thread on the core that all learners share. It works only on Linux.
 
     Only one thread at a time can run Python, because of Python's lock (the GIL). A graph call
-    releases the lock for a few microseconds. A thread on another core would take it then, and the
-    caller would have to wait. On one core the call is usually over before another thread runs.
+    releases the lock for a few microseconds. Meanwhile a thread on another core could take the
+    lock, and the caller would have to wait. On one core the call is usually over before another
+    thread runs.
     """
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
@@ -657,7 +665,7 @@ class Log:
         print(line + "\n", end="", flush=True)  # in one piece, so that threads don't mix lines
 
     def write(self, curves):
-        """Add a point to each curve. curves: {name: a number, or an array whose mean counts}."""
+        """Add a point to each curve. curves: {name: a number, or an array, whose mean is added}."""
         if self.writer is not None:
             values = [tf.Summary.Value(tag=x, simple_value=np.mean(y)) for x, y in curves.items()]
             self.writer.add_summary(tf.Summary(value=values), self.progress.frames)
@@ -665,7 +673,7 @@ class Log:
 
 class Checkpoint:
     """Keeps the server's weights, its optimizer's averages and the number of frames in the folder
-    --checkpoint, if there is one. With --play it only reads."""
+    that --checkpoint names, if that option is set. With --play it only reads."""
     def __init__(self, options, server):
         self.folder = options.checkpoint
         self.play = options.play
@@ -673,8 +681,8 @@ class Checkpoint:
         self.lock = threading.Lock()  # both `main` and the test thread save
 
     def load(self):
-        """Continue from what is in the folder, if anything is. Call it once, when the graph is
-        complete. Ends the program if the checkpoint can't be used."""
+        """Restore the latest checkpoint in the folder, if there is one. Call it once, when the
+        graph is complete. Ends the program if the checkpoint can't be used."""
         if self.folder is None:
             return
         variables = tf.global_variables("parameter_server/")
@@ -687,7 +695,7 @@ class Checkpoint:
                 raise ValueError("there is no checkpoint that can be read")
             shapes = tf.train.load_checkpoint(latest).get_variable_to_shape_map()
             if any(shapes.get(v.op.name) != v.shape for v in variables):
-                raise ValueError("it is of another network or another optimizer")
+                raise ValueError("it belongs to another network or another optimizer")
             self.saver.restore(self.server.session, latest)
             frames = int(latest.rpartition("-")[2])
         except (OSError, ValueError, IndexError, tf.errors.OpError) as error:
@@ -695,7 +703,7 @@ class Checkpoint:
         self.server.progress.resume(frames, learned=self.play)
 
     def save(self):
-        """Save the weights. While learners still train, arrays may differ by an update or two."""
+        """Save the weights. While learners still train, some arrays may be an update newer."""
         if self.folder is None or self.play:
             return
         with self.lock:
@@ -706,8 +714,8 @@ class Checkpoint:
 
 
 def show_episodes(environment, options, log):
-    """Play the test episodes with the server's weights, filmed and in a window as the user wants.
-    Each run films into a new folder, so it never overwrites a film."""
+    """Play the test episodes with the server's weights. The options say whether to film them and
+    whether to show them in a window. Each run films into a new folder, so it overwrites nothing."""
     environment.agent.brain.pull_parameter_server()
     film = options.render != "none"
     folder = os.path.join(options.video_dir, time.strftime(f"%Y%m%d-%H%M%S-seed{options.seed}"))
@@ -726,7 +734,7 @@ def show_episodes(environment, options, log):
 
 
 def parse(argv):
-    """The options of the command line, as attributes. A wrong one ends the program."""
+    """Returns the command-line options as attributes. A wrong option ends the program."""
     parser = argparse.ArgumentParser(description="Learn CartPole with A3C, and show the policy.",
                                      usage=argparse.SUPPRESS)  # so an error is one line
     add = parser.add_argument
@@ -734,7 +742,8 @@ def parse(argv):
         help="learning threads")
     add("--seed", type=whole_number(0, 2 ** 32 - 1), default=random.randrange(2 ** 32), metavar="N",
         help="same seed, same run, but only with --workers 1")
-    add("--max-frames", type=whole_number(1), default=MAX_FRAMES, metavar="N", help="then give up")
+    add("--max-frames", type=whole_number(1), default=MAX_FRAMES, metavar="N",
+        help="give up after N frames")
     add("--render", choices=("auto", "human", "video", "none"), default="auto",
         help="film test episodes (video), and show them in a window (human); auto: human, if "
              "a window can open")

@@ -239,7 +239,8 @@ def pong_games(folder):
     class Worker(pong.Worker):
         environment_class = Environment
 
-    for actions, pong.a3c.ENV in ("as chosen", pong.a3c.ENV), ("sticky", "PongNoFrameskip-v0"):
+    for actions, name in ("as chosen", "PongNoFrameskip-v4"), ("sticky", "PongNoFrameskip-v0"):
+        pong.a3c.ENV = name
         games.clear()
         words = "--play --render none --test-episodes 30 --seed 0 --checkpoint".split()
         pong.a3c.main([*words, folder], pong.Server, Worker)

@@ -1,10 +1,12 @@
 """The further systems: their formulas against NumPy, and each as its user starts it."""
+import re
 import signal
 import sys
 import threading
 
 import numpy as np
 import pytest
+import helpers
 from helpers import ROOT, Built, a3c, finish, put, same, start, tf
 from test_drills import begin, film_lengths, posix
 from test_network import averages, batch, gradient, randomize, rmsprop, update
@@ -15,6 +17,7 @@ sys.path.insert(0, str(VARIANTS))
 import clipped  # noqa: E402
 import ga3c  # noqa: E402
 import memory  # noqa: E402
+import memory_pendulum  # noqa: E402
 import pendulum  # noqa: E402
 import pong  # noqa: E402
 
@@ -23,7 +26,7 @@ import pong  # noqa: E402
 def build(monkeypatch, rng):
     """build(variant, learners): with its settings, which are put back, and random weights."""
     def make(variant, learners=1, **settings):
-        for module in a3c, clipped:
+        for module in a3c, memory:
             for name in filter(str.isupper, dir(module)):
                 monkeypatch.setattr(module, name, getattr(module, name))
         monkeypatch.setattr(a3c, "Tmax", a3c.Tmax)
@@ -31,7 +34,7 @@ def build(monkeypatch, rng):
         classes = variant.main([])
         for name, value in settings.items():
             monkeypatch.setattr(a3c, name, value)
-        built = Built(learners, 10 ** 6, 0, *classes)
+        built = Built(learners, a3c.MAX_FRAMES, 0, *classes)
         for brain in built.brains:
             if hasattr(brain, "weights"):
                 randomize(built.server.session, brain.weights, rng)
@@ -39,7 +42,8 @@ def build(monkeypatch, rng):
     return make
 
 
-@pytest.mark.parametrize("name", ["clipped", "ga3c", "memory", "pendulum", "pong"])
+@pytest.mark.parametrize("name", [
+    "clipped", "ga3c", "memory", "memory_pendulum", "pendulum", "pong"])
 def test_each_learns_saves_and_films_what_it_learned(tmp_path, name):
     program = VARIANTS / f"{name}.py"
     args = "--workers", 2, "--max-frames", 300, "--render", "none", "--checkpoint", "saved"
@@ -94,6 +98,50 @@ def test_pendulums_loss_and_its_slopes_equal_numpy(monkeypatch, rng):
         np.testing.assert_allclose(slopes[:, column], (up - down) / 2e-6, rtol=1e-4, atol=1e-6)
 
 
+def test_pendulums_value_equals_numpy(build, rng):
+    built = build(pendulum)
+    with tf.Graph().as_default():
+        server = pendulum.Server(helpers.options())
+        s = np.array([[0.6, -0.8, 5.0]], np.float32)
+        _, v = server.forward(tf.constant(s))
+        server.initialize()
+        values, [got] = server.session.run([server.weights, v])
+    w1, b1, w2, b2 = values[4:]  # those of the critic
+    assert built.server.weights[4].op.name == "parameter_server/critic/hidden/weights"
+    [wanted] = (np.maximum(s / [1, 1, 8] @ w1 + b1, 0) @ w2 + b2)[0]
+    assert got == pytest.approx(wanted, rel=1e-4)
+
+
+@pytest.mark.parametrize("variant, most", [
+    (clipped, 0.5), (memory, 0.5), (memory_pendulum, 0.5), (pendulum, 1.0), (pong, 2.0)])
+@pytest.mark.parametrize("factor", [3.0, 0.5])
+def test_a_gradient_is_scaled_down_only_if_its_norm_is_too_large(build, rng, variant, most, factor):
+    """RMSProp's averages tell which gradient it was given: they move by 1 % of its square."""
+    built = build(variant)
+    with tf.Graph().as_default():
+        server = type(built.server)(helpers.options())
+        gradients = [rng.normal(size=w.shape) for w in server.weights]
+        norm = sum((g ** 2).sum() for g in gradients) ** 0.5
+        gradients = [g * factor * most / norm for g in gradients]
+        update = server.build_update([tf.constant(g, tf.float32) for g in gradients])
+        server.initialize()
+        before = server.session.run(averages(server))
+        server.session.run(update)
+        after = server.session.run(averages(server))
+    for g, old, new in zip(gradients, before, after):
+        given = g / max(factor, 1)
+        np.testing.assert_allclose(new - 0.99 * old, 0.01 * given ** 2, rtol=1e-3, atol=1e-6)
+
+
+def test_clipped_refuses_frames_without_a_learning_rate(build, tmp_path):
+    program = VARIANTS / "clipped.py"
+    status, out, err = finish(start("--max-frames", 300_001, cwd=tmp_path, program=program))
+    assert (status, out) == (2, "") and err.count("\n") == 1 and "--max-frames" in err
+    built = build(clipped)
+    built.progress.resume(250_000, learned=False)
+    assert built.progress.max_frames == 300_000  # a continued run ends there, too
+
+
 def test_pendulums_policy_and_actions(build, rng):
     built = build(pendulum)
     brain, agent = built.brains[0], built.learners[0].environment.agent
@@ -138,19 +186,29 @@ def lstm(weights, seen, c, h):
 def test_the_lstm_equals_numpy_and_each_episode_and_thread_remembers_its_own(
         build, rng, monkeypatch):
     built = build(memory, learners=2)
-    (one, two), seen = built.brains, rng.normal(size=(7, 2))
-    states = np.zeros((7, 66), np.float32)
-    states[:, :2] = seen
-    zero = np.zeros(32)
-    wanted, _, remembered = lstm(built.values(one.weights), seen, zero, zero)
+    one, two = (learner.environment.agent for learner in built.learners)
+    seen, zero = rng.normal(size=(7, 2)), np.zeros(32)
+    wanted, _, remembered = lstm(built.values(one.brain.weights), seen, zero, zero)
+    monkeypatch.setattr(a3c.Environment, "run", lambda *args: None)
     for _ in range(2):  # two episodes
-        monkeypatch.setattr(a3c.Environment, "run", lambda *args: None)
         built.learners[0].environment.run()  # nothing but its beginning
         for t in range(7):
-            np.testing.assert_allclose(one.predict_p(states[t:t + 1])[0], wanted[t], rtol=1e-4)
-            two.predict_p(np.ones((1, 66), np.float32))
-        np.testing.assert_allclose(states[1:, 2:], remembered[:-1], rtol=1e-3, atol=1e-6)
-        assert not states[0, 2:].any()
+            s = one.with_memory(np.append(seen[t], np.zeros(64)))
+            np.testing.assert_allclose(s[2:], remembered[t - 1] if t else 0, rtol=1e-3, atol=1e-6)
+            np.testing.assert_allclose(one.brain.predict_p(s[None])[0], wanted[t], rtol=1e-4)
+            two.act(np.ones(66))
+
+
+def test_memory_sees_no_velocity_and_changes_no_observation():
+    class Fixed(a3c.gym.Env):
+        observation_space = a3c.gym.spaces.Box(-9, 9, (4,))
+        s = np.array([1, 2, 3, 4], np.float32)
+
+        def reset(self, **seed):
+            return self.s, {}
+    seen, _ = memory.PartlySeen(Fixed(), memory.Environment.seen).reset()
+    assert seen.tolist() == [1, 3] + [0] * (a3c.NUM_STATES - 2)
+    assert Fixed.s.tolist() == [1, 2, 3, 4]
 
 
 def test_samples_hold_what_was_remembered_before_and_after_each_step(build):
@@ -196,11 +254,14 @@ def test_gae_and_the_gradient_through_the_lstm_equal_numpy(build, rng, ended):
     brain.remembered = states[n, 2:]  # after the last step; the others are in their states
     brain.train_queue = [(states[t], a[t], r[t], states[t + 1], 0.9 * follows[t])
                          for t in range(n)]
+    before = built.values(built.server.weights)
     brain.update_parameter_server()
     norm = sum((g ** 2).sum() for g in gradients) ** 0.5
-    for got, g in zip(built.values(averages(built.server)), gradients):
-        wanted = 0.99 + 0.01 * (g * min(1, 0.5 / norm)) ** 2
-        np.testing.assert_allclose(got - 0.99, wanted - 0.99, rtol=0.02, atol=2e-7)
+    after = zip(before, built.values(built.server.weights), built.values(averages(built.server)))
+    for g, (old, new, average) in zip(gradients, after):
+        g *= min(1, 0.5 / norm)
+        np.testing.assert_allclose(average - 0.99, 0.01 * g ** 2, rtol=0.02, atol=2e-7)
+        np.testing.assert_allclose(new - old, -2e-3 * g / average ** 0.5, rtol=0.02, atol=1e-7)
 
 
 def all_end(built):
@@ -222,7 +283,8 @@ def test_ga3cs_threads_play_every_frame_and_train_every_sample(build):
     assert not any(map(np.array_equal, before, built.values(built.server.weights)))
     told = [call.args[0] for call in built.log.write.call_args_list]
     sizes = [curves["batch/samples"] for curves in told if "batch/samples" in curves]
-    rest = len(built.server.brain.train_queue)
+    _, trainer = built.server.helpers
+    rest = len(trainer.brain.train_queue)
     assert min(sizes) >= 40 > rest and built.server.samples.empty()
     waiting = sum(len(agent.memory) + len(agent.brain.train_queue)
                   for agent in (worker.environment.agent for worker in built.learners))
@@ -235,9 +297,10 @@ def test_ga3c_gives_each_learner_the_policy_of_its_own_state(build, rng):
     for brain, s in zip(built.brains, states):
         built.server.states.give((s, brain.answer))
     built.progress.learners = 1  # the predictor ends when all are answered
+    predictor, _ = built.server.helpers
     with pytest.raises(a3c.Stopped):
-        built.server.predict()
-    wanted = built.server.brain.predict_p(states[:, 0])
+        predictor.work()
+    wanted = predictor.brain.predict_p(states[:, 0])
     np.testing.assert_allclose([brain.answer.take()[0] for brain in built.brains], wanted)
     built.log.write.assert_called_once_with({"batch/states": 8})
 
@@ -267,14 +330,14 @@ def test_what_fails_in_a_helper_of_ga3c_ends_all(monkeypatch, failing):
     def fail(*args):
         raise ValueError("on purpose")
     monkeypatch.setattr(ga3c.SharedBrain, failing, fail)
-    helper = "predictor" if failing == "predict_p" else "trainer"
+    helper = "predictor1" if failing == "predict_p" else "trainer1"
     with pytest.raises(RuntimeError, match=f"^{helper} failed: .*on purpose"):
         ga3c.main(["--render", "none", "--workers", "3"])
 
 
 @pytest.mark.parametrize("name, frames", [
-    ("local_thread1", 0), ("local_thread1", 30), ("predictor", 0), ("trainer", 0), ("trainer", 30),
-    ("test_thread", 0), ("test_thread", 30)])
+    ("local_thread1", 0), ("local_thread1", 30), ("predictor1", 0), ("trainer1", 0),
+    ("trainer1", 30), ("test_thread", 0), ("test_thread", 30)])
 def test_whichever_of_ga3cs_threads_is_the_first_to_fail_all_end(build, name, frames):
     built = build(ga3c, learners=2, EPS_START=1.0)  # goes on for a while without a predictor
 
@@ -295,6 +358,16 @@ def test_ga3cs_threads_end_after_a_passed_evaluation_and_its_weights_stay(build)
     assert built.happened()[-1] == "learned" and built.progress.learners == 0
     weights = built.tester.environment.agent.brain.weights
     assert same(*map(built.values, (weights, built.server.weights)))
+
+
+def test_two_predictors_and_trainers_share_ga3cs_work(build, monkeypatch):
+    monkeypatch.setattr(ga3c, "PREDICTORS", 2)
+    monkeypatch.setattr(ga3c, "TRAINERS", 2)
+    built = build(ga3c, learners=4)
+    built.progress.max_frames = 3000
+    all_end(built)
+    assert built.progress.frames == 3000 and built.progress.learners == 0
+    assert len({helper.name for helper in built.server.helpers}) == 4
 
 
 @posix
@@ -341,3 +414,55 @@ def test_pong_gives_four_pictures_three_actions_and_points(build):
         done = terminated or truncated
     assert s.shape == (4 * 84 * 84,) and s.dtype == np.uint8 and s.max() > 100
     assert points.count(-1) == 21 and set(points) <= {-1, 0, 1} and env.action_space.n == 3
+
+
+def test_pongs_actions_and_frames(build):
+    env = build(pong).learners[0].environment.env
+    meanings = env.unwrapped.get_action_meanings()
+    assert [meanings[a] for a in pong.ACTIONS] == ["NOOP", "RIGHT", "LEFT"]  # stay, up, down
+    env.reset(seed=0)
+    before = env.unwrapped.ale.getEpisodeFrameNumber()
+    for _ in range(5):
+        env.step(0)
+    assert env.unwrapped.ale.getEpisodeFrameNumber() == before + 5 * 4
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_pongs_returns_reach_to_the_end_of_their_segment(build, rng, terminal):
+    """47 steps are segments of 20, 20 and 7. Each return sums the rewards to its segment's end."""
+    agent = build(pong).learners[0].environment.agent
+    r = rng.normal(size=47)
+    for t in range(47):
+        done = t == 46
+        agent.advantage_push_local_brain(t, 0, r[t], t + 1, done, done and terminal)
+    samples = agent.brain.train_queue
+    assert [s for s, *_ in samples] == list(range(47)) and not agent.memory
+    for t, (_, _, R, s_, gamma_n) in enumerate(samples):
+        end = min(20 * (t // 20) + 20, 47)
+        assert R == pytest.approx(sum(0.99 ** k * r[t + k] for k in range(end - t)))
+        assert s_ == end
+        assert gamma_n == (0 if terminal and end == 47 else pytest.approx(0.99 ** (end - t)))
+
+
+def best_mean(name, folder, frames):
+    """The best mean of fifty episodes that a program prints in so many frames."""
+    words = "--render", "none", "--seed", 100, "--test-episodes", 1, "--max-frames", frames
+    status, out, err = finish(start(*words, cwd=folder, program=VARIANTS / f"{name}.py"))
+    assert status in (0, 1), err
+    return status, max(map(float, re.findall(r"mean (\S+) of the last 50", out)))
+
+
+@pytest.mark.parametrize("name, frames, at_least", [
+    ("clipped", 40_000, 50), ("ga3c", 80_000, 50), ("pendulum", 150_000, -700)])
+def test_the_score_rises(tmp_path, name, frames, at_least):
+    """At first it is about 20, and -1,200 on Pendulum."""
+    assert best_mean(name, tmp_path, frames)[1] > at_least
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name, frames", [
+    ("clipped", 300_000), ("ga3c", 500_000), ("memory", 1_000_000), ("memory_pendulum", 1_000_000),
+    ("pendulum", 1_000_000)])
+def test_the_task_is_learned(tmp_path, name, frames):
+    assert best_mean(name, tmp_path, frames)[0] == 0

@@ -1,0 +1,108 @@
+"""Count the exercises: python .github/exercises.py [NUMBER]...
+
+Makes each change that exercises.md shows, and lets the changed script learn with seeds 0 to 19. The
+unchanged script, number 0, learns with seeds 0 to 99. All results go into data/exercises.json.
+Without a NUMBER, it only shows what was counted.
+"""
+import json
+import math
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+DATA = HERE / "data" / "exercises.json"
+LIMIT = 400_000  # frames; a run that didn't learn counts as this many
+# Exercises without a change to the script, and one with the change of another one besides.
+OPTIONS = {"11 (1)": ["--workers", "1"], "11 (2)": ["--workers", "2"],
+           "11 (32)": ["--workers", "32"]}
+TOGETHER = {"13+14": ["13", "14"]}
+
+
+def changes():
+    """{number of an exercise: what it changes, as lines that begin with - and +}"""
+    page = (HERE / "exercises.md").read_text(encoding="utf-8")
+    parts = re.split(r"^\*\*(\d+)\. ", page, flags=re.M)[1:]
+    return {number: re.findall(r"^```diff\n(.*?)^```", text, re.M | re.S)
+            for number, text in zip(parts[::2], parts[1::2])}
+
+
+def apply(diff, text):
+    """Replace each group of lines with - by the lines with + after it."""
+    for old, new in re.findall(r"((?:^-.*\n)+)((?:^\+.*\n)+)", diff, re.M):
+        old, new = (re.sub(r"^.", "", lines, flags=re.M) for lines in (old, new))
+        assert text.count(old) == 1, f"the script doesn't have these lines once:\n{old}"
+        text = text.replace(old, new)
+    return text
+
+
+def count(number):
+    sys.path.insert(0, str(ROOT / "tests"))
+    import benchmark
+    text = (ROOT / "a3c_cartpole.py").read_text(encoding="utf-8")
+    for exercise in TOGETHER.get(number, [number]):
+        for diff in changes().get(exercise, []):
+            text = apply(diff, text)
+    options = ["--max-frames", str(LIMIT), *OPTIONS.get(number, [])]
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder, "a3c_cartpole.py")
+        program.write_text(text, encoding="utf-8")
+        for seed in range(100 if number == "0" else 20):
+            run = benchmark.learn(seed, program, options)
+            rows.append([run.get(key) for key in ("frames", "half_way", "failed", "policy")])
+    return rows
+
+
+def median(rows, column):
+    return float(np.median([row[column] or LIMIT for row in rows]))
+
+
+def band(rows, column):
+    """Where the median of twenty of these runs lies in 99 % of random draws."""
+    values = np.array([row[column] or LIMIT for row in rows])
+    draws = np.random.default_rng(0).choice(values, (100_000, 20))
+    return np.percentile(np.median(draws, axis=1), (0.5, 99.5))
+
+
+def rank_test(rows, others):
+    """The chance of ranks this different if nothing differs (Mann and Whitney's test)."""
+    a, b = ([row[0] or LIMIT for row in some] for some in (rows, others))
+    u = sum((x > y) + (x == y) / 2 for x in a for y in b)
+    n, m = len(a), len(b)
+    _, ties = np.unique(a + b, return_counts=True)
+    spread = n * m / 12 * (n + m + 1 - (ties ** 3 - ties).sum() / ((n + m) * (n + m - 1)))
+    return math.erfc(abs(u - n * m / 2) / math.sqrt(2 * spread))
+
+
+def show(results):
+    unchanged = results["0"]
+    for column, name in (0, "until learned"), (1, "until fifty episodes average 100"):
+        low, high = band(unchanged, column)
+        print(f"Median frames {name}, of twenty unchanged runs: {low:,.0f} to {high:,.0f}")
+    for number, rows in results.items():
+        learned = [row for row in rows if row[0]]
+        policies = sorted(row[3] for row in learned)
+        good = sum(policy >= 195 for policy in policies)
+        failed = [row[2] for row in rows]
+        print(f"{number:8} {len(learned)} of {len(rows)} learned, median {median(rows, 0):,.0f}, "
+              f"worst {max(row[0] or LIMIT for row in rows):,}; half way {median(rows, 1):,.0f}; "
+              f"{sum(failed)} evaluations failed in {sum(map(bool, failed))} runs; "
+              f"{good} policies ≥ 195, worst {min(policies, default=0):.1f}; "
+              f"p = {rank_test(rows, unchanged):.2g}")
+
+
+def main():
+    results = json.loads(DATA.read_text()) if DATA.exists() else {}
+    for number in sys.argv[1:]:
+        results = {**results, number: count(number)}
+        DATA.write_text(json.dumps(results).replace("]], ", "]],\n") + "\n")
+    show(results)
+
+
+if __name__ == "__main__":
+    main()
