@@ -96,8 +96,12 @@ def show(results):
               f"p = {rank_test(rows, unchanged):.2g}")
 
 
+def load():
+    return json.loads(DATA.read_text()) if DATA.exists() else {}
+
+
 def main():
-    results = json.loads(DATA.read_text()) if DATA.exists() else {}
+    results = load()
     for number in sys.argv[1:]:
         results = {**results, number: count(number)}
         DATA.write_text(json.dumps(results).replace("]], ", "]],\n") + "\n")

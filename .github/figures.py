@@ -3,6 +3,8 @@
     python .github/figures.py record [SEED]       learn and play, and keep the data in .github/data
     python .github/figures.py draw                draw all pictures from the data
     python .github/figures.py run LOGDIR OUT.png  draw a run of your own, written with --logdir
+    python .github/figures.py programs DIR        keep the runs of the programs for their picture,
+                                                  which they wrote with --logdir DIR/NAME
 
 Eight threads never repeat a run, so the recorded data are kept with the pictures. Drawing needs
 matplotlib but no TensorFlow: the networks are so small that NumPy computes them here.
@@ -35,6 +37,8 @@ GAMMA = 0.99
 N_STEP_RETURN = 5
 TIME_LIMIT = 200
 LEARNED_MEAN = 199
+# The scores that the programs in tests/variants have to exceed
+PROGRAMS = {"pendulum": -200, "memory": 199, "memory_pendulum": -200, "pong": 18}
 BEFORE = 30  # steps before the end of a fall
 ROLLOUTS = 40_000
 FILM_STEPS = 208
@@ -376,6 +380,18 @@ def record(first_seed=0):
     record_rollouts()
 
 
+def record_programs(folder):
+    arrays = {}
+    for name in PROGRAMS:
+        curves = read_log(Path(folder, name))
+        for tag in "score", "mean", "evaluation":
+            points = curves[tag]
+            if tag != "evaluation":
+                points = points[::len(points) // 1000 + 1]  # a picture can't show more
+            arrays[f"{name} {tag}"] = points.astype(np.float32)
+    keep("programs", arrays)
+
+
 # Drawing
 
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"  # Okabe and Ito's palette
@@ -451,6 +467,72 @@ def draw_run(curves, path):
         top.text((start + end) / 2, 120, words, ha="center", va="center", bbox=BOX)
     critic.set_xlabel("frames of all threads")
     critic.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    save(figure, path)
+
+
+def draw_programs(path):
+    """Scores and evaluations of one run of each program."""
+    data = load("programs")
+    figure, panels = plt.subplots(2, 2, figsize=(WIDTH, 5))
+    for panel, (name, threshold) in zip(panels.flat, PROGRAMS.items()):
+        panel.plot(*data[f"{name} score"].T, ".", color=BLUE, markersize=3, alpha=0.5,
+                   markeredgewidth=0, label="one episode")
+        panel.plot(*data[f"{name} mean"].T, color="black", linewidth=1.8,
+                   label="mean of the last 50")
+        panel.axhline(threshold, color=GREY, linestyle="--", linewidth=0.8, label="threshold")
+        for word, color in ("failed", RED), ("passed", GREEN):
+            points = [(frames, mean) for frames, mean in data[f"{name} evaluation"]
+                      if (mean > threshold) == (word == "passed")]
+            panel.plot(*np.reshape(points, (-1, 2)).T, "D", color=color, markeredgecolor="black",
+                       markersize=6, zorder=3, label=f"evaluation {word}")
+        panel.set_title(f"{name}.py", loc="left", weight="bold")
+        panel.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(5))
+        panel.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    for panel in panels[:, 0]:
+        panel.set_ylabel("score")
+    for panel in panels[1]:
+        panel.set_xlabel("frames of all threads")
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper left", ncols=5,
+                  frameon=False, handletextpad=0.3, columnspacing=1.2)
+    save(figure, path)
+
+
+EXERCISES = {
+    "0": "unchanged", "1": "one reward in a return", "2": "twenty rewards",
+    "3": "update after five samples", "4": "one update per episode", "5": "no entropy term",
+    "6": "critic the actor can change", "7": "moving target", "8": "gradient descent",
+    "9": "learning rate × 10", "10": "learning rate ÷ 10", "11 (1)": "1 thread",
+    "11 (2)": "2 threads", "11 (32)": "32 threads", "12": "all cores", "13": "drawn evaluations",
+    "14": "no evaluation", "13+14": "13 and 14 together", "15": "the paper's return"}
+
+
+def draw_exercises(path):
+    """A row for each exercise, a dot for each run: the frames until it learned."""
+    import exercises
+    results = exercises.load()
+    low, high = exercises.band(results["0"], 0)
+    figure, panel = plt.subplots(figsize=(WIDTH, 6.6))
+    panel.axvspan(low, high, color=GREEN, alpha=0.2, linewidth=0,
+                  label="99 % of medians of twenty unchanged runs")
+    spread = np.random.default_rng(0)
+    for row, number in enumerate(EXERCISES):
+        frames = np.array([run[0] or exercises.LIMIT for run in results[number]])
+        learned = np.array([run[0] is not None for run in results[number]])
+        height = row + spread.uniform(-0.25, 0.25, len(frames))
+        panel.plot(frames[learned], height[learned], ".", color=BLUE, alpha=0.5,
+                   markeredgewidth=0, markersize=7, label="a run" if row == 0 else None)
+        panel.plot(frames[~learned], height[~learned], "x", color=RED, markersize=5,
+                   label="didn't learn" if number == "8" else None)
+        panel.plot(np.median(frames), row, "|", color="black", markersize=15, markeredgewidth=2.5,
+                   label="median" if row == 0 else None)
+    names = [f"{number}  {words}".removeprefix("0  ") for number, words in EXERCISES.items()]
+    panel.set_yticks(range(len(names)), names)
+    panel.tick_params(axis="y", length=0)
+    panel.set(xscale="log", xlabel="frames until learned", ylim=(len(names) - 0.4, -0.6))
+    panel.xaxis.set_major_locator(matplotlib.ticker.FixedLocator([2e4, 5e4, 1e5, 2e5, 4e5]))
+    panel.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+    panel.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    figure.legend(loc="outside upper left", ncols=4, frameon=False, handletextpad=0.3)
     save(figure, path)
 
 
@@ -755,6 +837,8 @@ def draw(folder=HERE):
     draw_fall(folder / "fall.png")
     draw_threads(folder / "threads.png")
     draw_baseline(folder / "baseline.png")
+    draw_programs(folder / "programs.png")
+    draw_exercises(folder / "exercises.png")
 
 
 def main(words):
@@ -769,6 +853,8 @@ def main(words):
         if "mean" not in curves:
             sys.exit(f"{words[1]}: no run has written its curves there")
         draw_run(curves, words[2])
+    elif len(words) == 2 and words[0] == "programs":
+        record_programs(words[1])
     else:
         sys.exit(__doc__)
 

@@ -13,6 +13,7 @@ import importlib.util
 import itertools
 import math
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -102,50 +103,76 @@ def speed(folders):
     in_turn("seconds until each learner has played 20 frames", seconds, ".2f")
 
 
-PROGRAM = """
+def lines_of(program, *options):
+    """Start a program, and yield the lines that it prints."""
+    command = [sys.executable, program, "--render", "none", *options]
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL, text=True)
+    try:
+        yield from process.stdout
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+
+
+NEVER_LEARNED = """
 import sys, time
 sys.path[:0] = {paths!r}
 import a3c_cartpole, {name}
 a3c = a3c_cartpole
 a3c.LEARNED_MEAN = float("inf")
-{name}.__file__ = __file__  # distributed.py starts it again
 {patch}
-sys.exit({name}.main())
+if __name__ == "__main__":
+    sys.exit({main})
 """
 SLOW_STEPS = """
-step = a3c.Environment.reward
-def reward(self, *args):
-    end = time.perf_counter() + {seconds}
-    while time.perf_counter() < end:
-        pass
-    return step(self, *args)
-a3c.Environment.reward = reward
+class Environment(a3c.Environment):
+    def reward(self, r, step, done):
+        end = time.perf_counter() + {seconds}
+        while time.perf_counter() < end:
+            pass
+        return super().reward(r, step, done)
+
+class Worker(a3c.Worker_thread):
+    environment_class = Environment
 """
 
 
-def program_speed(name, frames, patch="", processes=None):
-    """Frames/s of a program between its first line and its last one."""
+def write_program(folder, name, main, patch=""):
+    path = Path(folder, "program.py")
     paths = str(ROOT), str(ROOT / "tests" / "variants")
+    text = NEVER_LEARNED.format(name=name, main=main, paths=paths, patch=patch)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def program_speed(name, frames, patch=""):
+    """Frames/s of a program between its first line and its last one."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "program.py")
-        path.write_text(PROGRAM.format(name=name, paths=paths, patch=patch), encoding="utf-8")
-        command = [sys.executable, path, "--render", "none", "--max-frames", frames]
-        if processes is not None:
-            command += ["--processes", processes]
-        process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
-        seconds = {}
-        for line in process.stdout:
-            word = re.sub(r"^\d: |\W.*", "", line, flags=re.S)
-            if word == "Not" or word not in seconds:  # from the first process's start
-                seconds[word] = time.perf_counter()  # to the last one's end
-        process.wait()
-    return frames / (seconds["Not"] - seconds["Seed"])
+        path = write_program(folder, name, f"{name}.main()", patch)
+        times = [time.perf_counter() for _ in lines_of(path, "--max-frames", frames)]
+    return frames / (times[-1] - times[0])
+
+
+def steady_speed(name, milliseconds, options=()):
+    """Frames/s in the second ten seconds of a run whose steps compute for longer."""
+    seen = []
+    with tempfile.TemporaryDirectory() as folder:
+        patch = SLOW_STEPS.format(seconds=milliseconds / 1000)
+        path = write_program(folder, name, f"{name}.main(None, worker_class=Worker)", patch)
+        for line in lines_of(path, "--max-frames", 10 ** 9, *options):
+            if match := re.match(r"([\d.]+) s, (\d+) frames", line):
+                seen.append((float(match[1]), int(match[2])))
+                if seen[-1][0] > 20:
+                    break
+    begin = next(point for point in seen if point[0] > 10)
+    return (seen[-1][1] - begin[1]) / (seen[-1][0] - begin[0])
 
 
 def variants():
     """Further systems beside the script, as they are."""
     frames = {"a3c_cartpole": 40_000, "clipped": 40_000, "memory": 10_000, "pendulum": 20_000,
-              "ga3c": 40_000, "distributed": 40_000, "pong": 2000}
+              "ga3c": 40_000, "pong": 2000}
     in_turn("frames/s", {name: functools.partial(program_speed, name, n)
                          for name, n in frames.items()}, ",.0f", RUNS)
 
@@ -162,11 +189,10 @@ def gathering():
 def processes():
     """Processes beside threads, for environments that compute for longer."""
     for milliseconds in 0, 0.2, 1, 5:
-        call = functools.partial(program_speed, frames=round(60_000 / (1 + 10 * milliseconds)),
-                                 patch=SLOW_STEPS.format(seconds=milliseconds / 1000))
-        cases = {"script": functools.partial(call, "a3c_cartpole")}
+        cases = {"script": functools.partial(steady_speed, "a3c_cartpole", milliseconds)}
         for n in 1, 2:
-            cases[f"{n} processes"] = functools.partial(call, "distributed", processes=n)
+            cases[f"{n} processes"] = functools.partial(
+                steady_speed, "distributed", milliseconds, ["--processes", n])
         in_turn(f"frames/s, a step computes {milliseconds} ms more", cases, ",.0f", RUNS)
 
 
@@ -177,7 +203,6 @@ def learn(seed, program, options):
     result, text, start = {"seed": seed}, "", time.perf_counter()
     process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE)
     for line in process.stdout:
-        line = line.removeprefix("0: ")  # of process 0, in distributed.py
         text += line
         if match := re.match(r"Learned after (\d+) frames, (\d+) episodes, ([\d.]+) s", line):
             result |= {"frames": int(match[1]), "episodes": int(match[2]),

@@ -1,16 +1,22 @@
 """The pages: their commands run, their code fits the script, their links lead somewhere."""
+import collections
+import os
 import re
-import runpy
 import shlex
 import subprocess
 import sys
+import types
+from pathlib import Path
 
-import benchmark
-import imageio.v3 as iio
-import numpy as np
-import pytest
-from helpers import ROOT, SCRIPT, a3c, environment_variables, finish, start
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / ".github"))
+import benchmark  # noqa: E402
+import exercises  # noqa: E402
+import imageio.v3 as iio  # noqa: E402
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+from helpers import ROOT, SCRIPT, a3c, environment_variables, finish, start  # noqa: E402
 
+JAPANESE = ".github/ja.md"
 NAMES = "README.md", ".github/exercises.md", "tests/README.md", "tests/variants/README.md"
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 README, ALL = PAGES["README.md"], "\n".join(PAGES.values())
@@ -31,10 +37,12 @@ def anchors(path):
     return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, JAPANESE])
 def test_every_link_inside_the_project_leads_somewhere(name):
     page = ROOT / name
-    links = re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", PAGES[name])
+    text = page.read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", text)
+    links += re.findall(r"^\[\w+\]: (?!http)([^#\n]*)#?(.*)$", text, re.M)
     assert links
     for path, anchor in links:
         target = page.parent / path if path else page
@@ -42,42 +50,55 @@ def test_every_link_inside_the_project_leads_somewhere(name):
         assert not anchor or anchor in anchors(target)
 
 
-def test_the_japanese_page_says_the_same():
-    page = (ROOT / ".github" / "ja.md").read_text(encoding="utf-8")
-
-    def facts(text):  # names and numbers
-        return sorted(re.findall(r"[A-Za-z_.]+_[A-Za-z_.]*|\d+\.\d+|\d\d+", text))
-    shown = re.findall(r"^```\w*\n(.*?)^```", ALL, re.M | re.S)
-    own = re.findall(r"^```\w*\n(.*?)^```", page, re.M | re.S)
-    assert len(own) > 8
-    assert all(block in shown or facts(block) in map(facts, shown) for block in own)
-
-    def code(text):  # without its comments
-        return re.findall(r"^```python\n(.*?)^```", re.sub("  # .*", "", text), re.M | re.S)
-    assert code(page) and set(code(page)) <= set(code(README))
-    prose = re.sub(r"^```.*?^```|^\|.*?$|\(http[^)]*\)", "", page, flags=re.M | re.S)
-    numbers = re.findall(r"\d[\d,.]*\d", prose)
-    assert len(numbers) > 20
-    assert not [x for x in numbers if not re.search(rf"(?<!\d){re.escape(x)}(?!\d)", ALL)]
-    ours, theirs = (re.search(r"^\| § .*?\n\n", text, re.M | re.S)[0] for text in (page, README))
-    assert re.findall(r"^\| ([\d.]+) ", ours, re.M) == re.findall(r"^\| ([\d.]+) ", theirs, re.M)
-    for row in re.findall(r"^\|.*$", page, re.M):
-        assert set(re.findall(r"`([^`]+)`", row)) <= set(re.findall(r"`([^`\n]+)`", ALL)), row
-    for path in re.findall(r"\]\((?!http)([^)]*)\)", page):
-        assert (ROOT / ".github" / path).exists()
+def code(text):
+    """The programs, changes and commands of a page, without their comments."""
+    found = [blocks(language, text) for language in ("python", "diff", "sh")]
+    return {re.sub(r" *#.*", "", block) for block in sum(found, [])}
 
 
-def test_every_line_of_code_shown_stands_in_the_script_or_is_a_program_that_runs(tmp_path):
-    programs = [block for block in blocks("python") if block.startswith("import ")]
-    shown = "".join(block for block in blocks("python") if block not in programs)
-    assert shown and {line.strip() for line in shown.splitlines()} <= {x.strip() for x in LINES}
-    printed = r"7\.0\n", r"Seed .*\n(.*\n)+Not learned after 3000 frames\n"
-    for program, says in zip(programs, printed):
-        program = program.replace("20000", "3000")
-        run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
-                             cwd=tmp_path, env=environment_variables(PYTHONPATH=str(ROOT)))
-        assert re.fullmatch(says, run.stdout) and not run.stderr, run.stderr
-    assert len(programs) == 2
+def pictures(text):
+    return sorted(re.findall(r"!\[.*?\]\((?:\.github/)?(\S+?)\)", text, re.S))
+
+
+def numbers(text):
+    """Those of its sentences and tables."""
+    text = re.sub(r"^```.*?^```|\(http[^)]*\)|`[^`]*`", "", text, flags=re.M | re.S)
+    return set(re.findall(r"\d[\d,.]*\d", text))
+
+
+def test_the_japanese_page_has_the_code_the_pictures_and_the_numbers_of_the_readme():
+    page = (ROOT / JAPANESE).read_text(encoding="utf-8")
+    assert code(README) <= code(page) <= code(ALL)
+    assert pictures(page) == pictures(README)
+    assert not numbers(README) - numbers(page)
+    assert not numbers(page) - numbers(ALL)
+    tables = [re.findall(r"^\|", text, re.M) for text in (page, README)]
+    assert len(tables[0]) >= len(tables[1])
+
+
+def test_every_line_of_code_in_the_lesson_stands_in_the_script():
+    shown = [block for block in blocks("python", README) if not block.startswith("import ")]
+    assert shown
+    assert {line.strip() for line in "".join(shown).splitlines()} <= {x.strip() for x in LINES}
+
+
+@pytest.mark.parametrize("word, options, prints", [
+    ("placeholder", [], r"7\.0\n"),
+    ("a3c.GAMMA = 0.95", [], r"Seed (.*\n)+Not learned after 3000 frames\n"),
+    ("Acrobot-v1", ["--max-frames", "3000"], r"Seed (.*\n)+Not learned after 3000 frames\n"),
+    ("pendulum.configure()", ["--max-frames", "3000"], r"Seed (.*\n)*Not learned after 3.*\n")])
+def test_every_program_shown_runs(tmp_path, word, options, prints):
+    [program] = [block for block in blocks("python") if word in block]
+    (tmp_path / "program.py").write_text(program.replace("20000", "3000"), encoding="utf-8")
+    folders = f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'variants'}"
+    environment = environment_variables(PYTHONPATH=folders, NO_COLOR="1")
+    status, out, err = finish(start(*options, cwd=tmp_path, program=tmp_path / "program.py",
+                                    env=environment))
+    assert re.fullmatch(prints, out) and not err, err
+
+
+def test_those_are_all_programs_shown():
+    assert len([block for block in blocks("python") if block.startswith("import ")]) == 4
 
 
 def test_every_name_in_the_pseudocode_and_the_tables_is_the_scripts():
@@ -150,16 +171,32 @@ def test_every_option_is_explained(capsys):
 
 @pytest.mark.parametrize("diff", blocks("diff"), ids=lambda diff: diff.splitlines()[1][:40])
 def test_every_change_to_try_fits_and_runs(tmp_path, capsys, diff):
-    lines, signs = LINES.copy(), [line[0] for line in diff.splitlines()]
-    assert set(zip(signs[::2], signs[1::2])) == {("-", "+")} and len(signs) % 2 == 0
-    for old, new in zip(diff.splitlines()[::2], diff.splitlines()[1::2]):
-        assert lines.count(old[1:]) == 1
-        lines[lines.index(old[1:])] = new[1:]
-    (tmp_path / "a3c_cartpole.py").write_text("\n".join(lines), encoding="utf-8")
+    changed = exercises.apply(diff, SCRIPT.read_text(encoding="utf-8"))
+    (tmp_path / "a3c_cartpole.py").write_text(changed, encoding="utf-8")
     changed = benchmark.load("changed", tmp_path)
     assert changed.main(["--max-frames", "300", "--render", "none", "--workers", "2"]) == 1
     out, err = capsys.readouterr()
     assert (out.splitlines()[-1], err) == ("Not learned after 300 frames", "")
+
+
+def test_our_lines_for_the_papers_return_look_ahead_to_the_end_of_the_segment(tmp_path, rng):
+    """An episode of 23 steps has segments of 10, 10 and 3."""
+    [diff] = exercises.changes()["15"]
+    changed = exercises.apply(diff, SCRIPT.read_text(encoding="utf-8"))
+    (tmp_path / "a3c_cartpole.py").write_text(changed, encoding="utf-8")
+    module = benchmark.load("changed", tmp_path)
+    agent = object.__new__(module.Agent)
+    agent.memory, samples = collections.deque(), []
+    agent.brain = types.SimpleNamespace(train_push=lambda *sample: samples.append(sample))
+    r = rng.normal(size=23)
+    for t in range(23):
+        agent.advantage_push_local_brain(t, 0, r[t], t + 1, t == 22, t == 22)
+        assert not agent.memory or (t + 1) % 10
+    for t, (s, _, R, s_, gamma_n) in enumerate(samples):
+        end = min(t - t % 10 + 10, 23)
+        assert (s, s_) == (t, end)
+        assert R == pytest.approx(sum(0.99 ** k * r[t + k] for k in range(end - t)))
+        assert gamma_n == (0 if end == 23 else pytest.approx(0.99 ** (end - t)))
 
 
 @pytest.mark.parametrize("with_checkpoint, makes", [
@@ -181,7 +218,8 @@ def test_the_other_commands_are_those_that_ci_and_the_next_test_run():
     assert rest[2].endswith("&& .venv/bin/python -m pytest -n 2 tests")
     assert rest[4:8] == ["python -m pytest tests -m long", "python tests/sabotage.py",
                          "python tests/versions.py", "python tests/benchmark.py"]
-    programs = "clipped", "pendulum", "memory", "ga3c", "distributed", "pong"
+    programs = ("clipped", "pendulum", "memory", "memory_pendulum", "ga3c", "distributed", "pong",
+                "distributed")
     assert [line.split()[1] for line in rest[8:]] == [f"tests/variants/{name}.py"
                                                       for name in programs]
 
@@ -205,7 +243,7 @@ def test_the_benchmark_measures_speeds(monkeypatch, capsys):
     out = capsys.readouterr().out
     for case in "1 learners, there", "1 learners, here":
         assert re.search(rf"^{case}: [\d,.]*[1-9]", out, re.M), out
-    assert benchmark.program_speed("distributed", 300, "a3c.HIDDEN_UNITS = 8") > 0
+    assert benchmark.program_speed("ga3c", 300, "a3c.HIDDEN_UNITS = 8") > 0
 
 
 def test_a_reader_can_draw_a_run_of_ones_own(tmp_path):
@@ -214,17 +252,3 @@ def test_a_reader_can_draw_a_run_of_ones_own(tmp_path):
     command = re.search(r"`python (\.github/figures.py\s+run\s\S+ \S+)`", README)[1].split()
     subprocess.run([sys.executable, ROOT / command[0], *command[1:]], cwd=tmp_path, check=True)
     assert iio.imread(tmp_path / command[-1]).shape[1] == 1600
-
-
-def test_the_curves_are_drawn_a_panel_for_each_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    runs = ["runs/0", "runs/1"]
-    for run in runs:
-        a3c.main(["--render", "none", "--max-frames", "2000", "--workers", "2", "--logdir", run])
-    script = re.search(r"`python (\S+curves.py) ", PAGES["tests/variants/README.md"])[1]
-    monkeypatch.setattr(sys, "argv", [script, "curves.png", *runs])
-    runpy.run_path(str(ROOT / script), run_name="__main__")
-    picture = iio.imread("curves.png")[..., :3].astype(int)
-    assert picture.shape[1] == pytest.approx(440 * len(runs))
-    for panel in np.split(picture, len(runs), axis=1):  # a black mean, thin lines of two threads
-        assert (panel.max(axis=2) < 50).sum() > 500 and (np.ptp(panel, axis=2) > 60).sum() > 200
