@@ -430,9 +430,9 @@ class Stopped(Exception):
 class Progress:
     """What the threads tell each other. In the tutorial these are globals.
 
-    Counters and scores change under `lock`, because `+= 1` reads, adds and writes, and another
-    thread could run between these steps. A flag needs no lock, because no thread can see a
-    half-finished assignment.
+    Counters and scores change under `lock`, because `+= 1` reads, adds and writes, and Python
+    doesn't promise that no other thread runs in between. A flag needs no lock, because no thread
+    can see a half-finished assignment.
 
     learners: how many there are. max_frames: how many steps they may play, all together.
     """
