@@ -1,10 +1,11 @@
 """What pytest needs: the marker `long`, a limit of time for each test, fixtures."""
+import os
 import signal
 import threading
 
 import numpy as np
 import pytest
-from helpers import kill_started, os
+from helpers import kill_started
 
 
 def pytest_configure(config):

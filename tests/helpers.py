@@ -1,4 +1,4 @@
-"""What several test files use: the script as a module and as a process, a graph without main."""
+"""What several test files use: the script as a module and as a process, NumPy references for it."""
 import os
 import re
 import subprocess
@@ -6,7 +6,9 @@ import sys
 import unittest.mock
 from pathlib import Path
 
+import imageio.v3 as iio
 import numpy as np
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "a3c_cartpole.py"
@@ -15,7 +17,11 @@ sys.path.insert(0, str(ROOT))
 import a3c_cartpole as a3c  # noqa: E402
 
 tf = a3c.tf
+posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="it works only on Linux")
 
+
+# The script as a module
 
 def options(*words):
     """The options of a command line that opens no window and makes no film."""
@@ -43,6 +49,7 @@ class Built:
         self.brains = [learner.environment.agent.brain for learner in self.learners]
 
     def happened(self):
+        """What the log was told, in order: the names of its methods."""
         return [name for name, *_ in self.log.method_calls]
 
     def values(self, variables):
@@ -57,15 +64,106 @@ class KeptServer(a3c.ParameterServer):
         KeptServer.latest = self
 
 
+class EndsAt(a3c.gym.Env):
+    """An environment whose pole falls at step `falls`, or whose time is up at step 200. Each number
+    of a state is the step's, and each step brings `reward`."""
+    observation_space = a3c.gym.spaces.Box(-np.inf, np.inf, (4,), np.float64)
+    action_space = a3c.gym.spaces.Discrete(2)
+
+    def __init__(self, falls=None, reward=1.0):
+        self.falls, self.reward = falls, reward
+
+    def reset(self, *, seed=None, options=None):
+        self.now, self.actions, self.seed = 0, [], seed
+        return np.zeros(4), {}
+
+    def step(self, action):
+        self.now += 1
+        self.actions.append(action)
+        return np.full(4, self.now, float), self.reward, self.now == self.falls, self.now == 200, {}
+
+
 def put(session, variables, values):
     """Give variables these values, arrays or numbers, even in a finalized graph."""
     for v, value in zip(variables, values):
         v.load(np.broadcast_to(value, v.shape), session)
 
 
+def randomize(session, variables, rng):
+    put(session, variables, [rng.normal(size=v.shape) * 0.7 for v in variables])
+
+
 def same(x, y):
+    """Whether two lists of arrays are equal."""
     return len(x) == len(y) and all(np.array_equal(a, b) for a, b in zip(x, y))
 
+
+def update(brain, *columns):
+    """Let the brain make one update from these samples, which are given in columns."""
+    for sample in zip(*columns):
+        brain.train_push(*sample)
+    brain.update_parameter_server()
+
+
+def averages(server):
+    """What RMSProp keeps for each of the server's weights: averages of squares."""
+    return [server.optimizer.get_slot(w, "rms") for w in server.weights]
+
+
+# NumPy references: the network, its loss, gradients, RMSProp
+
+def batch(rng, n=12):
+    """n random samples in columns: s, a, R, s', factor of V(s')."""
+    s, s_ = rng.normal(size=(2, n, 4))
+    return s, rng.integers(2, size=n), rng.normal(size=n), s_, rng.choice([0, 0.95, 0.99], size=n)
+
+
+def forward(weights, s):
+    """The policy (batch, 2) and the values (batch,) in the states s."""
+    hidden_w, hidden_b, actor_w, actor_b, critic_w, critic_b = weights
+    h = np.maximum(s @ hidden_w + hidden_b, 0)
+    e = np.exp(h @ actor_w + actor_b)
+    return e / e.sum(axis=1, keepdims=True), (h @ critic_w + critic_b)[:, 0]
+
+
+def loss_terms(p, v, a, target, advantage):
+    """Actor, critic, entropy, each (batch,). The actor's advantage is given: it is a constant."""
+    actor = -np.log(p[np.arange(len(a)), a] + 1e-10) * advantage
+    return actor, 0.5 * (target - v) ** 2, 0.01 * (p * np.log(p + 1e-10)).sum(axis=1)
+
+
+def terms(weights, fixed, s, a, R, s_, gamma_n):
+    """Actor, critic, entropy; the actor's advantage and V(s') are those of the weights `fixed`."""
+    target = R + gamma_n * forward(fixed, s_)[1]
+    return loss_terms(*forward(weights, s), a, target, target - forward(fixed, s)[1])
+
+
+def gradient(weights, *samples, term=slice(None)):
+    """By central differences in float64: of the mean loss, or one of its terms, by each weight."""
+    fixed = [w.astype(np.float64) for w in weights]
+    weights = [w.copy() for w in fixed]
+    gradients = []
+    for w in weights:
+        g = np.zeros_like(w)
+        for i in np.ndindex(w.shape):
+            w[i] += 1e-6
+            up = np.sum(terms(weights, fixed, *samples)[term])
+            w[i] -= 2e-6
+            down = np.sum(terms(weights, fixed, *samples)[term])
+            w[i] += 1e-6
+            g[i] = (up - down) / 2e-6 / len(samples[0])
+        gradients.append(g)
+    return gradients
+
+
+def rmsprop(weights, squares, gradients):
+    """One step, in place."""
+    for w, square, g in zip(weights, squares, gradients):
+        square[...] = 0.99 * square + 0.01 * g ** 2
+        w[...] = w - 5e-3 * g / np.sqrt(square + 1e-10)
+
+
+# The script as a process, and what it leaves in its folders
 
 def environment_variables(**changes):
     """The variables of a machine without a screen, whose output is buffered as usual."""
@@ -90,8 +188,34 @@ def kill_started():
         STARTED.pop().kill()
 
 
+def begin(process, text):
+    """Read what it prints up to the line that contains `text`."""
+    out = ""
+    while text not in out:
+        line = process.stdout.readline()
+        assert line, (out, process.stderr.read())
+        out += line
+    return out
+
+
 def finish(process):
     """(exit status, stdout, stderr without what classic Gym says at its import)."""
     out, err = process.communicate(timeout=240)
     notice = r"\A(?:(?:Gym has been|Please upgrade|Users of this|See the migration) .*\n)+"
     return process.returncode, out, re.sub(notice, "", err)
+
+
+def contents(folder):
+    """All files below a folder: {path: bytes}."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def saved_values(checkpoint):
+    """All numbers of a checkpoint, or of the latest in a folder, by the names of the variables."""
+    reader = tf.train.load_checkpoint(str(checkpoint))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def film_lengths(folder, first=None):
+    """The number of pictures of each film below a folder, or of the first few, by their names."""
+    return [len(iio.imread(path)) for path in sorted(folder.rglob("*.mp4"))[:first]]

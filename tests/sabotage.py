@@ -27,6 +27,8 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
     "network::terms_of_the_loss_equal_numpy_even_where_the_policy_is_certain": [
         ("LOSS_ENTROPY", "0.01", "0.02"),
         ("LocalBrain.build_loss", "p_taken + 1e-10", "p_taken")],
+    "network::a_part_of_the_graph_is_prepared_once_not_at_each_call": [
+        ("GraphCall.__call__", "self.function is None", "True")],
     "network::pull_and_push_copy_every_weight_and_nothing_else": [
         ("LocalBrain._build_copy", "zip(copies, sources)", "zip(sources, copies)")],
     "agent::n_step_returns_equal_sums_of_discounted_rewards": [
@@ -52,6 +54,16 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("Environment.reward", "199", "200"),
         ("Environment.run", "terminated or truncated", "truncated"),
         ("Environment.run", "s = s_", "pass")],
+    "environment::the_score_is_the_sum_of_the_environments_own_rewards": [
+        ("Environment.run", "score", "score + 1"),
+        ("Environment.run", "score += r", "score += 1.0")],
+    "environment::each_thread_has_its_own": [
+        ("Environment.__init__", "self.make()",
+         "vars(self.progress).setdefault('env', self.make())")],
+    "environment::an_episode_that_another_thread_plays_meanwhile_changes_no_sample": [
+        ("Agent.__init__", "collections.deque()",
+         "vars(parameter_server).setdefault('memory', collections.deque())"),
+        ("LocalBrain.__init__", "[]", "vars(parameter_server).setdefault('queue', [])")],
     "environment::states_of_float64_learn_and_few_samples_wait_for_the_next_episode": [
         ("GraphCall.__init__", "tensor.dtype.as_numpy_dtype", "float"),
         ("LocalBrain.update_parameter_server", "MIN_BATCH", "MIN_BATCH + 1")],
@@ -59,13 +71,34 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("Environment.run", "self.rng.randrange(2 ** 31)", "0"),
         ("Environment.__init__", "f'{parameter_server.options.seed} {name}'",
          "parameter_server.options.seed")],
-    "worker_thread::next_frame_counts_those_of_learners_and_ends_who_has_to_end": [
+    "worker_thread::learners_end_after_max_frames_which_earlier_runs_do_not_use_up": [
         ("Progress.next_frame", "self.frames >= self.max_frames", "self.frames > self.max_frames"),
-        ("Progress.next_frame", "self.coordinator.should_stop()", "False"),
         ("Progress.resume", "self.max_frames += frames", "pass")],
-    "worker_thread::threads_that_meet_while_counting_lose_nothing": [
-        ("Progress.next_frame", "self.lock", "threading.Semaphore(9)"),
+    "worker_thread::all_threads_end_at_a_stop": [
+        ("Progress.next_frame", "self.coordinator.should_stop()", "False")],
+    "worker_thread::frames_are_counted_when_threads_meet": [
+        ("Progress.next_frame", "self.lock", "threading.Semaphore(9)")],
+    "worker_thread::learners_that_end_together_are_counted": [
         ("Progress.learner_ended", "self.lock", "threading.Semaphore(9)")],
+    "worker_thread::threads_that_meet_at_the_last_frame_do_not_all_play_it": [
+        ("Progress.next_frame", """\
+with self.lock:
+    if self.learned or self.frames >= self.max_frames:
+        raise Stopped
+    self.frames += 1""", """\
+if self.learned or self.frames >= self.max_frames:
+    raise Stopped
+else:
+    with self.lock:
+        self.frames += 1""")],
+    "worker_thread::episodes_that_end_together_are_counted_in_the_log": [
+        ("Log.episode", "self.lock", "threading.Semaphore(9)")],
+    "worker_thread::saves_that_meet_wait_for_each_other": [
+        ("Checkpoint.save", "self.lock", "threading.Semaphore(9)")],
+    "worker_thread::a_score_that_comes_while_the_threshold_is_reached_does_not_count": [
+        ("Progress.episode_ended", "self.lock", "threading.Semaphore(9)")],
+    "worker_thread::the_log_is_told_who_has_played_and_the_score": [
+        ("Worker_thread.learn", "self.name", "'local_thread1'")],
     "worker_thread::the_threshold_is_awaited_as_long_as_a_learner_has_not_ended": [
         ("Progress.wait_for_threshold", "not self.learners", "self.frames >= self.max_frames")],
     "worker_thread::ten_episodes_above_199_lead_to_an_evaluation_that_must_be_above_it_too": [
@@ -100,44 +133,92 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
          "not condition()")],
     "worker_thread::a_stop_that_ends_all_learners_is_no_end_of_learning": [
         ("Progress.wait_until", "raise Stopped", "pass")],
-    "script::it_learns_films_saves_and_plays_back": [
+    "script::it_films_every_step_of_each_test_episode": [
         ("show_episodes", "environment.run(env)", "environment.run()"),
+        ("show_episodes", "f'test-{episode}'", "'test'"),
+        ("show_episodes", "env.close()", "pass")],
+    "script::what_it_learned_is_saved_and_plays_back_as_well": [
         ("show_episodes", "environment.agent.brain.pull_parameter_server()", "pass"),
-        ("Log.episode", "self.episodes % 50 == 0", "self.episodes % 100 == 0"),
-        ("Log.seconds", "time.perf_counter() - self.start_time", "0.0"),
         ("Checkpoint.save", "self.folder is None or self.play", "self.folder is None")],
+    "script::every_fifty_episodes_it_says_how_far_it_is": [
+        ("Log.episode", "self.episodes % 50 == 0", "self.episodes % 100 == 0")],
+    "script::means_are_of_the_latest_fifty_episodes_and_seconds_since_the_start": [
+        ("Log.seconds", "time.perf_counter() - self.start_time", "0.0"),
+        ("Log.begin", "time.perf_counter()", "0.0"),
+        ("Log.progress_line", "len(self.scores)", "self.episodes")],
+    "script::threshold_and_evaluation_say_their_means_and_of_how_many": [
+        ("Log.threshold", "self.progress.mean_score()", "sum(self.scores) / len(self.scores)"),
+        ("Log.evaluation", "EVALUATION_EPISODES", "THRESHOLD_EPISODES")],
+    "script::each_curve_shows_its_own_numbers_over_the_frames": [
+        ("Log.update", "('loss/actor', 'loss/critic', 'loss/entropy', 'gradient')",
+         "('loss/critic', 'loss/actor', 'loss/entropy', 'gradient')"),
+        ("Log.evaluation", "self.write({'evaluation': mean})", "pass"),
+        ("Log.episode", "sum(self.scores) / len(self.scores)", "score"),
+        ("Log.write", "self.progress.frames", "self.episodes"),
+        ("Log.write", "np.mean(y)", "np.sum(y)"),
+        ("Log.end", "self.writer.close()", "pass")],
+    "script::a_film_is_never_overwritten_not_even_in_the_same_second": [
+        ("show_episodes", "os.makedirs(folder)", "os.makedirs(folder, exist_ok=True)")],
+    "script::where_a_window_can_open_it_shows_every_step": [
+        ("show_episodes", "options.window", "False"),
+        ("parse", "can_open and options.render != 'video'", "can_open")],
+    "script::no_window_can_open_without_a_screen": [
+        ("can_open_window", "driver in ('x11', 'wayland', 'windows')", "True")],
+    "script::human_is_refused_where_no_window_can_open": [
+        ("parse", "options.render == 'human'", "False")],
+    "script::it_saves_at_the_start_and_at_the_end": [
+        ("Checkpoint.save", "self.folder is None or self.play",
+         "self.folder is None or self.play or "
+         "self.server.progress.frames >= self.server.progress.max_frames")],
+    "script::a_checkpoint_can_be_moved": [
+        ("Checkpoint.load", "True", "False")],
     "script::while_it_learns_it_says_how_far_it_is_and_saves": [
         ("main", "log.progress_line()", "pass"),
         ("main", "progress.learners and time.monotonic() > next_save", "False")],
-    "script::a_checkpoint_loads_whole_and_learning_goes_on_from_it": [
-        ("Checkpoint.load", "self.saver.restore(self.server.session, latest)", "pass"),
+    "script::a_checkpoint_loads_whole": [
+        ("Checkpoint.load", "self.saver.restore(self.server.session, latest)", "pass")],
+    "script::learning_goes_on_from_a_checkpoint_as_many_frames_as_wanted": [
         ("Checkpoint.load", "self.server.progress.resume(frames, learned=self.play)",
          "self.server.progress.resume(0, learned=self.play)")],
-    "script::a_checkpoint_damaged_or_of_another_network_is_refused": [
+    "script::a_checkpoint_of_another_network_is_refused_and_left_alone": [
         ("Checkpoint.load", "shapes.get(v.op.name) != v.shape", "False")],
-    "script::bad_input_is_refused_in_one_line": [
+    "script::bad_input_is_refused_in_one_line_that_names_it": [
         ("writable_folder", "path.is_dir() and os.access(path, os.W_OK)", "True"),
         ("whole_number", "low <= int(text) <= high", "True")],
-    "script::a_wrong_number_of_states_is_refused": [
-        ("Environment.__init__", "states != (NUM_STATES,)", "False")],
+    "script::settings_that_do_not_fit_the_environment_are_refused": [
+        ("Environment.__init__", "states != (NUM_STATES,)", "False"),
+        ("Environment.__init__", "getattr(actions, 'n', NUM_ACTIONS) != NUM_ACTIONS", "False")],
     "script::films_without_their_packages_are_refused": [
+        ("parse", "('pygame', 'moviepy')", "('pygame',)"),
         ("parse", "importlib.util.find_spec(package) is None", "False")],
     "seams::a_whole_program_of_ones_own_learns_saves_and_goes_on": [
         ("LocalBrain._build_graph", "tf.name_scope('parameter_server/')",
          "tf.name_scope('elsewhere/')")],
+    "seams::each_setting_is_honoured": [
+        ("LocalBrain.build_loss", "LOSS_V", "0.5"),
+        ("Agent.epsilon", "EPS_END - EPS_START", "-EPS_START"),
+        ("Environment.make", "ENV", "'CartPole-v0'"),
+        ("Worker_thread.learn", "SHARE_ONE_CORE", "True"),
+        ("Environment.run", "truncated and TIME_LIMIT_IS_END", "truncated"),
+        ("LocalBrain.update_parameter_server", "MIN_BATCH", "5")],
     "seams::the_seed_decides_the_first_weights": [
         ("main", "tf.set_random_seed(options.seed)", "pass")],
     "drills::an_exception_in_any_thread_ends_all_and_names_it": [
         ("Worker_thread.run", "RuntimeError(f'{self.name} failed: {error!r}')", "error")],
     "drills::ctrl_c_at_any_moment_ends_it_soon_and_saves": [
         ("main", "interrupted = True", "pass")],
+    "drills::ctrl_c_ends_it_even_if_a_thread_hangs": [
+        ("main", "threading.Thread(target=worker.run, name=worker.name, daemon=True)",
+         "threading.Thread(target=worker.run, name=worker.name)"),
+        ("main", "1.5", "150.0")],
     "drills::learners_share_one_core_and_the_other_threads_are_free": [
-        ("main", "graph.finalize()", "pass"),
         ("SHARE_ONE_CORE", "True", "False")],
+    "drills::the_graph_is_complete_before_threads_use_it": [
+        ("main", "graph.finalize()", "pass")],
     "variants::clipped_gradients_at_a_rate_that_falls_equal_numpy": [
-        ("clipped.MAX_NORM", "0.5", "0.6"),
-        ("clipped.ANNEAL_FRAMES", "300_000", "350_000"),
-        ("clipped.Server.build_update", "tf.clip_by_global_norm(gradients, MAX_NORM)",
+        ("clipped.Clipping.max_norm", "0.5", "0.6"),
+        ("clipped.Server.anneal_frames", "300_000", "350_000"),
+        ("clipped.Clipping.build_update", "tf.clip_by_global_norm(gradients, self.max_norm)",
          "gradients, 1"),
         ("clipped.Server.build_optimizer", "self.progress.frames", "0"),
         ("clipped.Server.build_optimizer", "0.0", "1e-3")],
@@ -148,7 +229,7 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
          "(tf.clip_by_value(a[:, 0], -2, 2) - mean) ** 2 / spread ** 2")],
     "variants::pendulums_policy_and_actions": [
         ("pendulum.Agent.act", "self.rng.gauss(mean, spread)", "mean + self.rng.random() * spread"),
-        ("pendulum.main", "a3c.TIME_LIMIT_IS_END = False", "pass"),
+        ("pendulum.configure", "a3c.TIME_LIMIT_IS_END = False", "pass"),
         ("pendulum.Environment.reward", "8", "16")],
     "variants::the_lstm_equals_numpy_and_each_episode_and_thread_remembers_its_own": [
         ("memory.Server._build_model", "h[:1]", "0 * h[:1]"),
@@ -156,18 +237,18 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("memory.Brain.predict_p", "self.remembered = p[0, a3c.NUM_ACTIONS:]",
          "Brain.remembered = self.remembered = p[0, a3c.NUM_ACTIONS:][::-1]")],
     "variants::samples_hold_what_was_remembered_before_and_after_each_step": [
-        ("memory.Brain.train_push", "s_[SEEN:] = self.remembered", "pass"),
-        ("memory.main", "a3c.N_STEP_RETURN = 1", "a3c.N_STEP_RETURN = 2")],
+        ("memory.Agent.advantage_push_local_brain", "s_ = self.with_memory(s_)", "pass"),
+        ("memory.configure", "a3c.N_STEP_RETURN = 1", "a3c.N_STEP_RETURN = 2")],
     "variants::gae_and_the_gradient_through_the_lstm_equal_numpy": [
         ("memory.LAMBDA", "0.95", "0.9"),
         ("memory.Brain.build_loss", "later >= 0", "later > 0"),
         ("memory.Brain.build_loss", "tf.stop_gradient(v + advantage)", "v + advantage")],
     "variants::ga3cs_threads_play_every_frame_and_train_every_sample": [
         ("ga3c.TRAINING_BATCH", "40", "4000"),
-        ("ga3c.Queue.take", "self.progress.learners > 1", "self.progress.learners > 0"),
+        ("ga3c.Queue.take", "self.progress.learners > TRAINERS", "self.progress.learners > 0"),
         ("ga3c.AskingBrain.update_parameter_server", "self.train_queue = []", "pass")],
     "variants::ga3c_gives_each_learner_the_policy_of_its_own_state": [
-        ("ga3c.Server.predict", "zip(answers, self.brain.predict_p(np.concatenate(states)))",
+        ("ga3c.Predictor.work", "zip(answers, self.brain.predict_p(np.concatenate(states)))",
          "zip(answers[::-1], self.brain.predict_p(np.concatenate(states)))")],
     "variants::nobody_waits_at_ga3cs_queues_after_a_stop": [
         ("ga3c.Queue.take", "self.get(timeout=0.1)", "self.get(timeout=70)"),
@@ -181,17 +262,15 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
     "variants::pong_gives_four_pictures_three_actions_and_points": [
         ("pong.ACTIONS", "(0, 2, 3)", "(0, 2)"),
         ("pong.Environment.reward", "r", "-r")],
-    "distributed::an_update_is_the_scripts": [
-        ("distributed.Remote.__init__", "self.build_update(gradients)", "tf.no_op()"),
-        ("distributed.Remote.tell", "news.get(counter, 0)", "0")],
-    "distributed::a_killed_worker_leaves_the_other_learning_and_may_come_back": [
-        ("distributed.Progress.tell", "{FRAMES: untold} | news", "news")],
-    "distributed::frames_of_all_are_counted_together": [
-        ("distributed.Progress.tell", "self.counters[FRAMES] += untold", "pass")],
-    "distributed::a_passed_evaluation_ends_all_and_is_saved": [
-        ("distributed.Progress.wait_for_threshold", "self.server.refresh()", "pass")],
-    "distributed::an_exception_ends_all": [
-        ("distributed.work", "remote.tell({ENDED: 1 + status})", "pass")],
+    "distributed::a_call_updates_as_the_script_does": [
+        ("distributed.Parameters.__init__", "self.server.build_update(gradients)", "tf.no_op()")],
+    "distributed::frames_are_those_of_all_workers": [
+        ("distributed.Parameters.call", "self.server.progress.frames += frames", "pass"),
+        ("distributed.Server.call", "self.progress.frames += others", "pass")],
+    "distributed::an_exception_in_a_worker_ends_all_and_is_shown": [
+        ("distributed.Watch.work", "ray.get(ended)", "pass")],
+    "distributed::a_users_classes_and_settings_hold_in_every_process": [
+        ("distributed.work", "vars(a3c).update(settings, LEARNED_MEAN=float('inf'))", "pass")],
 }
 
 

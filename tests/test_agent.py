@@ -27,7 +27,8 @@ def new_agent(p=(0.5, 0.5)):
 
 
 def play_and_check(agent, rewards, ended, gamma, n):
-    """An episode with these rewards. All numbers of state t are t, and action t is t % 2."""
+    """Tell the agent an episode with these rewards, and check the samples that it queues. All
+    numbers of state t are t, and action t is t % 2. ended: the pole fell, so V doesn't count."""
     steps = len(rewards)
     for t, r in enumerate(rewards):
         done = t == steps - 1
@@ -36,7 +37,7 @@ def play_and_check(agent, rewards, ended, gamma, n):
     samples = [call.args for call in agent.brain.train_push.call_args_list]
     assert len(samples) == steps
     for t, (s, a, R, s_, gamma_n) in enumerate(samples):
-        end = min(t + n, steps)  # a sum of fewer at the end of the episode
+        end = min(t + n, steps)  # fewer rewards at the end of the episode
         assert s.tolist() == [t] * 4 and a == t % 2 and s_.tolist() == [end] * 4
         wanted = np.sum(gamma ** np.arange(end - t) * rewards[t:end])
         assert R == pytest.approx(wanted, rel=1e-12, abs=1e-9)

@@ -124,19 +124,21 @@ def start(tmp_path):
     yield begin
 
 
-def until(condition):
+def until(condition, process=None):
+    """Wait for this condition, as long as the process runs, if one is given."""
     deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
+        assert process is None or process.poll() is None, process.communicate()
         time.sleep(0.05)
 
 
 def both_learn(process, notes):
     """Wait until both workers learn. Returns the process numbers of the actor and of worker 1."""
-    until(lambda: len(pids(notes, "worker")) == 2 and len(pids(notes, "server")) >= 3)
+    until(lambda: len(pids(notes, "worker")) == 2 and len(pids(notes, "server")) >= 3, process)
     [worker] = pids(notes, "worker") - {process.pid}
     [actor] = pids(notes, "server") - {process.pid, worker}
-    until(lambda: "mean" in process.stdout.readline())
+    until(lambda: "mean" in process.stdout.readline(), process)
     return actor, worker
 
 
@@ -167,7 +169,7 @@ def test_a_call_updates_as_the_script_does(rng):
         frames, learned, *weights = parameters.call(10, *g)
         assert (frames, learned) == (100 + 10 * step, False)
         assert helpers.same(weights, server.session.run(server.weights))
-    assert helpers.same(parameters.state(), server.session.run(variables))
+    assert helpers.same(parameters.values(), server.session.run(variables))
 
 
 def test_a_call_without_gradients_changes_no_weights():
@@ -176,7 +178,7 @@ def test_a_call_without_gradients_changes_no_weights():
         [v.initial_value for v in parameters.variables])]
     parameters.begin(0, *values)
     assert parameters.call(7)[0] == 7
-    assert helpers.same(parameters.state(), values)
+    assert helpers.same(parameters.values(), values)
 
 
 def test_frames_are_those_of_all_workers(start, tmp_path):
@@ -214,8 +216,8 @@ def test_a_killed_worker_comes_back(start, tmp_path):
     process = start(never_learned)
     _, worker = both_learn(process, tmp_path / "notes")
     os.kill(worker, signal.SIGKILL)
-    until(lambda: len(pids(tmp_path / "notes", "worker") - {process.pid}) == 2)
-    until(lambda: "mean" in process.stdout.readline())
+    until(lambda: len(pids(tmp_path / "notes", "worker") - {process.pid}) == 2, process)
+    until(lambda: "mean" in process.stdout.readline(), process)
     process.send_signal(signal.SIGINT)
     process.communicate()
     assert process.returncode == 130

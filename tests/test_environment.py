@@ -1,27 +1,10 @@
 """Environment: what happens in an episode, in which order; rewards, ends, the score."""
+import operator
 import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import Built, a3c
-
-
-class EndsAt(a3c.gym.Env):
-    """Its pole falls after so many steps, or is cut after 200; the state tells the step."""
-    observation_space = a3c.gym.spaces.Box(-np.inf, np.inf, (4,), np.float64)
-    action_space = a3c.gym.spaces.Discrete(2)
-
-    def __init__(self, falls=None):
-        self.falls = falls
-
-    def reset(self, *, seed=None, options=None):
-        self.now, self.actions, self.seed = 0, [], seed
-        return np.zeros(4), {}
-
-    def step(self, action):
-        self.now += 1
-        self.actions.append(action)
-        return np.full(4, self.now, float), 1.0, self.now == self.falls, self.now == 200, {}
+from helpers import Built, EndsAt, a3c
 
 
 def play(worker, env):
@@ -70,6 +53,50 @@ def test_rewards_tell_success_and_what_follows_an_end(
     np.testing.assert_allclose(weights[:-5], 0.99 ** 5)
     last = [0] * 5 if falls or limit_is_end else [0.99 ** n for n in (5, 4, 3, 2, 1)]
     np.testing.assert_allclose(weights[-5:], last)
+
+
+@pytest.mark.parametrize("reward", [2.5, -1.0])
+@pytest.mark.parametrize("learning", [True, False])
+def test_the_score_is_the_sum_of_the_environments_own_rewards(learning, reward):
+    built = Built(1)
+    worker = built.learners[0] if learning else built.tester
+    assert worker.environment.run(EndsAt(12, reward)) == 12 * reward
+
+
+def test_a_pole_that_never_falls_scores_200_in_cartpole_itself():
+    environment = Built(1).tester.environment
+    environment.agent.act = lambda s, greedy: int(s[2] + s[3] > 0)  # push to where the pole falls
+    assert [environment.run() for _ in range(3)] == [200] * 3
+
+
+@pytest.mark.parametrize("part", [
+    "env.unwrapped", "rng", "agent", "agent.memory", "agent.brain", "agent.brain.train_queue"])
+def test_each_thread_has_its_own(part):
+    built = Built(2)
+    workers = [*built.learners, built.tester]
+    owned = [operator.attrgetter(part)(worker.environment) for worker in workers]
+    assert len(set(map(id, owned))) == 3
+
+
+def test_an_episode_that_another_thread_plays_meanwhile_changes_no_sample():
+    def samples(between):
+        """What local_thread1 trains on in an episode, if `between` happens in each of its steps."""
+        one, other = (learner.environment for learner in Built(2).learners)
+        queue, trained = one.agent.brain.train_queue, []
+
+        def act(s, greedy):
+            between(other)
+            return 0
+
+        def update():
+            trained.extend([list(map(str, sample)) for sample in queue])  # as text: easy to compare
+            queue.clear()
+        one.agent.act, one.agent.brain.update_parameter_server = act, update
+        one.run(EndsAt(12))
+        return trained
+    alone = samples(lambda other: None)
+    assert len(alone) == 12
+    assert samples(lambda other: other.run(EndsAt(7))) == alone
 
 
 def test_states_of_float64_learn_and_few_samples_wait_for_the_next_episode():

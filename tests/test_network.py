@@ -1,74 +1,26 @@
 """ParameterServer, LocalBrain: forward pass, loss, gradient, RMSProp, against NumPy."""
 import concurrent.futures
 import threading
+import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import Built, a3c, options, put, same, tf
-
-
-def forward(weights, s):
-    hidden_w, hidden_b, actor_w, actor_b, critic_w, critic_b = weights
-    h = np.maximum(s @ hidden_w + hidden_b, 0)
-    e = np.exp(h @ actor_w + actor_b)
-    return e / e.sum(axis=1, keepdims=True), (h @ critic_w + critic_b)[:, 0]
-
-
-def loss_terms(p, v, a, target, advantage):
-    actor = -np.log(p[np.arange(len(a)), a] + 1e-10) * advantage
-    return actor, 0.5 * (target - v) ** 2, 0.01 * (p * np.log(p + 1e-10)).sum(axis=1)
-
-
-def terms(weights, fixed, s, a, R, s_, gamma_n):
-    """Actor, critic, entropy; the actor's advantage and V(s') are those of the weights `fixed`."""
-    target = R + gamma_n * forward(fixed, s_)[1]
-    return loss_terms(*forward(weights, s), a, target, target - forward(fixed, s)[1])
-
-
-def gradient(weights, *samples, term=slice(None)):
-    """By central differences in float64: of the mean loss, or one of its terms, by each weight."""
-    fixed = [w.astype(np.float64) for w in weights]
-    weights = [w.copy() for w in fixed]
-    gradients = []
-    for w in weights:
-        g = np.zeros_like(w)
-        for i in np.ndindex(w.shape):
-            w[i] += 1e-6
-            up = np.sum(terms(weights, fixed, *samples)[term])
-            w[i] -= 2e-6
-            down = np.sum(terms(weights, fixed, *samples)[term])
-            w[i] += 1e-6
-            g[i] = (up - down) / 2e-6 / len(samples[0])
-        gradients.append(g)
-    return gradients
-
-
-def rmsprop(weights, squares, gradients):
-    """One step, in place."""
-    for w, square, g in zip(weights, squares, gradients):
-        square[...] = 0.99 * square + 0.01 * g ** 2
-        w[...] = w - 5e-3 * g / np.sqrt(square + 1e-10)
-
-
-def batch(rng, n=12):
-    """n samples in columns: s, a, R, s', weight of V(s')."""
-    s, s_ = rng.normal(size=(2, n, 4))
-    return s, rng.integers(2, size=n), rng.normal(size=n), s_, rng.choice([0, 0.95, 0.99], size=n)
-
-
-def randomize(session, variables, rng):
-    put(session, variables, [rng.normal(size=v.shape) * 0.7 for v in variables])
-
-
-def update(brain, *columns):
-    for sample in zip(*columns):
-        brain.train_push(*sample)
-    brain.update_parameter_server()
-
-
-def averages(server):
-    """What RMSProp keeps for each of the server's weights: averages of squares."""
-    return [server.optimizer.get_slot(w, "rms") for w in server.weights]
+from helpers import (
+    Built,
+    a3c,
+    averages,
+    batch,
+    forward,
+    gradient,
+    loss_terms,
+    options,
+    randomize,
+    rmsprop,
+    same,
+    terms,
+    tf,
+    update,
+)
 
 
 @pytest.fixture
@@ -169,3 +121,12 @@ def test_pull_and_push_copy_every_weight_and_nothing_else(built):
     assert all(map(same, built.values(variables), [server, second, server]))
     two.push_parameter_server()
     assert all(map(same, built.values(variables), [server, second, second]))
+
+
+def test_a_part_of_the_graph_is_prepared_once_not_at_each_call():
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(tf.float32)
+        watched = unittest.mock.Mock(wraps=session)
+        double = a3c.GraphCall(watched, feeds=[x], fetches=[2 * x])
+        assert [double(n) for n in (1, 2, 3)] == [[2], [4], [6]]
+        watched._make_callable_from_options.assert_called_once()  # each would take memory

@@ -1,8 +1,10 @@
-"""The seams: each variant by a subclass of a few lines, started by main alone."""
+"""What a reader may change: each setting, and each part by a subclass of a few lines."""
 import threading
+import unittest.mock
 
 import numpy as np
-from helpers import a3c, same, tf
+import pytest
+from helpers import Built, EndsAt, a3c, same, tf
 
 gym = a3c.gym
 
@@ -31,6 +33,184 @@ def settings(monkeypatch, **values):
     for name, value in values.items():
         monkeypatch.setattr(a3c, name, value)
 
+
+# Settings: each of the functions below measures what a setting decides
+
+def weight_shape(layer, axis):
+    with tf.Graph().as_default():
+        return a3c.ParameterServer(a3c.parse(["--render", "none"])).weights[layer].shape[axis]
+
+
+def factor_after_the_time_limit():
+    """What the last sample of an episode multiplies V(s') by."""
+    environment = Built(1).learners[0].environment
+    environment.agent.brain.train_push = samples = unittest.mock.Mock()
+    environment.run(EndsAt(falls=None))
+    return samples.call_args.args[4]
+
+
+def whether_scores_of_60_pass():
+    """Both as the mean of the latest episodes and in an evaluation."""
+    built = Built(1)
+    for _ in range(10):
+        built.progress.episode_ended(60)
+    built.progress.learner_ended()
+    built.tester.environment.run = lambda: 60
+    if built.progress.evaluating:
+        built.tester.evaluate()
+    return built.progress.learned
+
+
+def episodes_up_to_the_threshold():
+    progress, episodes = a3c.Progress(1, 100), 0
+    while not progress.evaluating:
+        progress.episode_ended(200)
+        episodes += 1
+    return episodes
+
+
+def episodes_of_an_evaluation():
+    tester = Built(1).tester
+    tester.progress.learner_ended()
+    tester.environment.run = episodes = unittest.mock.Mock(return_value=200)
+    tester.evaluate()
+    return episodes.call_count
+
+
+def whether_a_learner_chooses_its_core():
+    with unittest.mock.patch.object(a3c, "share_one_core") as share:
+        learner = Built(1).learners[0]
+        learner.progress.coordinator.request_stop()
+        with pytest.raises(a3c.Stopped):
+            learner.learn()
+    return share.called
+
+
+def pulls_and_updates_in_12_steps():
+    environment = Built(1).learners[0].environment
+    brain = environment.agent.brain = unittest.mock.Mock(wraps=environment.agent.brain)
+    environment.run(EndsAt(12))
+    return [brain.pull_parameter_server.call_count, brain.update_parameter_server.call_count]
+
+
+def samples_of_the_first_update():
+    brain, samples = Built(1).brains[0], 0
+    brain.server.log.update.side_effect = StopIteration
+    with pytest.raises(StopIteration):
+        while True:
+            samples += 1
+            brain.train_push(np.zeros(4), 0, 1.0, np.zeros(4), 0.0)
+            brain.update_parameter_server()
+    return samples
+
+
+def first_update_of_a_weight():
+    """What the optimizer makes of a weight 0 whose gradient is 2."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        weight = tf.Variable(0.0)
+        optimizer = a3c.ParameterServer.build_optimizer(None)
+        update = optimizer.apply_gradients([(tf.constant(2.0), weight)])
+        session.run(tf.global_variables_initializer())
+        session.run(update)
+        return session.run(weight)
+
+
+def terms_of_the_loss():
+    """Of a policy that tosses a coin and a critic that is 3 too low: critic's and entropy's."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        p, v, a, target = [[0.5, 0.5]], [1.0], [0], [4.0]
+        brain = object.__new__(a3c.LocalBrain)  # its loss needs no network
+        inputs = tf.constant(p), tf.constant(v), tf.constant(a), tf.constant(target)
+        return np.ravel(session.run(brain.build_loss(*inputs))[1:])
+
+
+def return_and_factor():
+    """Of the first of three steps that bring 0, 0 and 1; the episode goes on."""
+    built = Built(1)
+    agent = built.learners[0].environment.agent
+    agent.brain.train_push = samples = unittest.mock.Mock()
+    for r in 0.0, 0.0, 1.0:
+        agent.advantage_push_local_brain(np.zeros(4), 0, r, np.zeros(4), False, False)
+    return samples.call_args_list[0].args[2::2]
+
+
+def epsilon(frames):
+    agent = Built(1).learners[0].environment.agent
+    agent.progress.frames = frames
+    return agent.epsilon()
+
+
+def whether_it_saves_soon():
+    """While learning, that is, and not only at the start."""
+    class Worker(a3c.Worker_thread):
+        def work(self):
+            if self.learning:
+                self.progress.coordinator.wait_for_stop()
+            else:
+                saved.append(enough.wait(timeout=20))
+    saved, saves, enough = [], [], threading.Event()
+
+    def save(checkpoint):
+        saves.append(checkpoint)
+        if len(saves) == 3:
+            enough.set()
+    with unittest.mock.patch.object(a3c.Checkpoint, "save", save):
+        a3c.main(["--render", "none", "--workers", "1"], worker_class=Worker)
+    return saved == [True]
+
+
+SETTINGS = {  # another value, what else has to change with it; what it decides; that, measured
+    "ENV": ({"ENV": "CartPole-v1"}, "CartPole-v1", lambda: Built(1).tester.environment.env.spec.id),
+    "NUM_STATES": ({"NUM_STATES": 6}, 6, lambda: weight_shape(0, 0)),
+    "NUM_ACTIONS": ({"NUM_ACTIONS": 3}, 3, lambda: weight_shape(2, 1)),
+    "TIME_LIMIT_IS_END": ({"TIME_LIMIT_IS_END": False}, 0.99, factor_after_the_time_limit),
+    "LEARNED_MEAN": ({"LEARNED_MEAN": 50}, True, whether_scores_of_60_pass),
+    "THRESHOLD_EPISODES": ({"THRESHOLD_EPISODES": 3}, 3, episodes_up_to_the_threshold),
+    "EVALUATION_EPISODES": ({"EVALUATION_EPISODES": 4}, 4, episodes_of_an_evaluation),
+    "TEST_EPISODES": ({"TEST_EPISODES": 4}, 4, lambda: a3c.parse([]).test_episodes),
+    "MAX_FRAMES": ({"MAX_FRAMES": 60}, 60, lambda: a3c.parse([]).max_frames),
+    "N_WORKERS": ({"N_WORKERS": 3}, 3, lambda: a3c.parse([]).workers),
+    "SHARE_ONE_CORE": ({"SHARE_ONE_CORE": False}, False, whether_a_learner_chooses_its_core),
+    "Tmax": ({"Tmax": 4}, [3, 3], pulls_and_updates_in_12_steps),
+    "MIN_BATCH": ({"MIN_BATCH": 3}, 3, samples_of_the_first_update),
+    "HIDDEN_UNITS": ({"HIDDEN_UNITS": 7}, 7, lambda: weight_shape(0, 1)),
+    "LEARNING_RATE": ({"LEARNING_RATE": 3}, -3 * 2 / (0.99 * 1 + 0.01 * 2 ** 2) ** 0.5,
+                      first_update_of_a_weight),
+    "RMSPROP_DECAY": ({"RMSPROP_DECAY": 0.5}, -5e-3 * 2 / (0.5 * 1 + 0.5 * 2 ** 2) ** 0.5,
+                      first_update_of_a_weight),
+    "LOSS_V": ({"LOSS_V": 2}, [2 * 3 ** 2, -0.01 * np.log(2)], terms_of_the_loss),
+    "LOSS_ENTROPY": ({"LOSS_ENTROPY": 4}, [0.5 * 3 ** 2, -4 * np.log(2)], terms_of_the_loss),
+    "GAMMA": ({"GAMMA": 0.5, "N_STEP_RETURN": 3}, (0.5 ** 2, 0.5 ** 3), return_and_factor),
+    "N_STEP_RETURN": ({"N_STEP_RETURN": 2}, (0, 0.99 ** 2), return_and_factor),
+    "EPS_START": ({"EPS_START": 0.8}, 0.8, lambda: epsilon(0)),
+    "EPS_END": ({"EPS_END": 0.3}, 0.3, lambda: epsilon(1600)),
+    "EPS_STEPS": ({"EPS_STEPS": 100}, 0.25, lambda: epsilon(50)),
+    "SAVE_SECONDS": ({"SAVE_SECONDS": 0}, True, whether_it_saves_soon),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_each_setting_is_honoured(monkeypatch, name):
+    values, decided, measure = SETTINGS[name]
+    settings(monkeypatch, **values)
+    assert measure() == pytest.approx(decided)
+
+
+def test_no_setting_is_forgotten_here():
+    assert SETTINGS.keys() == {"Tmax", *filter(str.isupper, vars(a3c))}
+
+
+def test_the_command_line_starts_from_the_tutorials_settings():
+    options = a3c.parse([])
+    assert (options.workers, options.max_frames) == (8, 1_000_000)
+    assert (options.test_episodes, options.render) == (3, "auto")
+
+
+def test_without_a_seed_each_run_has_another():
+    assert a3c.parse([]).seed != a3c.parse([]).seed  # equal once in four billion times
+
+
+# Parts: another one by a subclass
 
 def test_another_network():
     class Server(a3c.ParameterServer):
@@ -267,12 +447,3 @@ def test_counting_and_verdicts_elsewhere(monkeypatch):
 def test_the_seed_decides_the_first_weights():
     first, again, other = (play("--max-frames", "1", "--seed", seed)[2] for seed in "778")
     assert same(first, again) and not any(map(np.array_equal, first[::2], other[::2]))
-
-
-def test_defaults_of_the_command_line_are_settings(monkeypatch):
-    one, other = a3c.parse([]), a3c.parse([])
-    assert (one.workers, one.max_frames, one.test_episodes, one.render) == (8, 1_000_000, 3, "auto")
-    assert one.seed != other.seed  # equal once in four billion times
-    settings(monkeypatch, N_WORKERS=3, TEST_EPISODES=4, MAX_FRAMES=60)
-    one = a3c.parse([])
-    assert (one.workers, one.max_frames, one.test_episodes) == (3, 60, 4)

@@ -4,9 +4,10 @@ import concurrent.futures
 import contextlib
 import threading
 import time
+import types
 
 import pytest
-from helpers import Built, a3c, put, same
+from helpers import Built, a3c, options, put, same
 
 
 def finish(built):
@@ -15,10 +16,15 @@ def finish(built):
                for worker in [*built.learners, built.tester]]
     for thread in threads:
         thread.start()
+    late = threading.Timer(30, built.progress.coordinator.request_stop)
+    late.start()
     for thread in threads:
         thread.join(timeout=60)
-        assert not thread.is_alive()
+    late.cancel()
+    late.join()
     built.progress.coordinator.raise_requested_exception()
+    assert not built.progress.coordinator.should_stop(), "after 30 s not all threads have ended"
+    assert not any(thread.is_alive() for thread in threads)
 
 
 def plays(worker, *scores, before=None):
@@ -33,45 +39,126 @@ def plays(worker, *scores, before=None):
     worker.environment.run = episode
 
 
-@pytest.mark.parametrize("frames, learned, stop, learner_ended", [
-    (2, False, False, False), (3, False, False, True), (0, True, False, True),
-    (0, False, True, True)])
-def test_next_frame_counts_those_of_learners_and_ends_who_has_to_end(
-        frames, learned, stop, learner_ended):
+def test_only_the_steps_of_learners_are_counted():
+    progress = a3c.Progress(1, 100)
+    for learning in True, False, True:
+        progress.next_frame(learning)
+    assert progress.frames == 2
+
+
+def test_learners_end_after_max_frames_which_earlier_runs_do_not_use_up():
     progress = a3c.Progress(1, 3)
-    progress.resume(100, learned)  # frames of earlier runs do not count for max_frames
-    progress.frames += frames
-    if stop:
-        progress.coordinator.request_stop()
-    for learning, ends in ((False, stop), (True, learner_ended)):
-        with pytest.raises(a3c.Stopped) if ends else contextlib.nullcontext():
-            progress.next_frame(learning)
-        assert progress.frames == 100 + frames + (learning and not ends)
+    progress.resume(100, learned=False)
+    for _ in range(3):
+        progress.next_frame(learning=True)
+    with pytest.raises(a3c.Stopped):
+        progress.next_frame(learning=True)
+    progress.next_frame(learning=False)  # the test thread may go on
+    assert progress.frames == 103
+
+
+def test_learners_end_when_the_task_is_learned():
+    progress = a3c.Progress(1, 100)
+    progress.learned = True
+    with pytest.raises(a3c.Stopped):
+        progress.next_frame(learning=True)
+    progress.next_frame(learning=False)  # the test thread may go on
+
+
+@pytest.mark.parametrize("learning", [True, False])
+def test_all_threads_end_at_a_stop(learning):
+    progress = a3c.Progress(1, 100)
+    progress.coordinator.request_stop()
+    with pytest.raises(a3c.Stopped):
+        progress.next_frame(learning)
 
 
 class Meets(int):
-    """A number whose sums wait a while for a second thread to come into the same sum: without a
-    lock, some Pythons switch threads in the middle of `+= 1`, and others never do."""
-    barrier = None
+    """A counter that waits a while, whenever it is read, for a second thread to read it, too. A
+    lock keeps that one out. Without a lock, some Pythons switch threads between reading and
+    writing, and others never do."""
+
+    def __new__(cls, value, barrier=None):
+        self = super().__new__(cls, value)
+        self.barrier = barrier or threading.Barrier(2)
+        return self
+
+    def meet(self):
+        with contextlib.suppress(threading.BrokenBarrierError):  # nobody came, or ever came
+            self.barrier.wait(timeout=1)
 
     def __add__(self, other):
-        with contextlib.suppress(threading.BrokenBarrierError):  # a lock keeps the second one out
-            self.barrier.wait(timeout=1)
-        return Meets(int(self) + other)
+        self.meet()
+        return Meets(int(self) + other, self.barrier)
 
     def __sub__(self, other):
         return self + -other
 
+    def __ge__(self, other):
+        self.meet()
+        return int(self) >= other
 
-def test_threads_that_meet_while_counting_lose_nothing(monkeypatch):
-    progress = a3c.Progress(4, 4)
-    progress.frames, progress.learners = Meets(0), Meets(4)
-    for target, args in (progress.next_frame, [True]), (progress.learner_ended, []):
-        monkeypatch.setattr(Meets, "barrier", threading.Barrier(2))
-        with concurrent.futures.ThreadPoolExecutor(4) as four:
-            for _ in range(4):
-                four.submit(target, *args)
-    assert (progress.frames, progress.learners) == (4, 0)
+
+def call_in_four_threads(function, *args):
+    """Returns the exceptions, or None for a call without one."""
+    with concurrent.futures.ThreadPoolExecutor(4) as four:
+        return [call.exception() for call in [four.submit(function, *args) for _ in range(4)]]
+
+
+def test_frames_are_counted_when_threads_meet():
+    progress = a3c.Progress(4, 100)
+    progress.frames = Meets(0)
+    call_in_four_threads(progress.next_frame, True)
+    assert progress.frames == 4
+
+
+def test_threads_that_meet_at_the_last_frame_do_not_all_play_it():
+    progress = a3c.Progress(4, 100)
+    progress.frames = Meets(99)
+    stops = call_in_four_threads(progress.next_frame, True)
+    assert progress.frames == 100 and stops.count(None) == 1
+
+
+def test_learners_that_end_together_are_counted():
+    progress = a3c.Progress(4, 100)
+    progress.learners = Meets(4)
+    call_in_four_threads(progress.learner_ended)
+    assert progress.learners == 0
+
+
+def test_episodes_that_end_together_are_counted_in_the_log():
+    log = a3c.Log(options(), a3c.Progress(4, 100))
+    log.episodes = Meets(0)
+    call_in_four_threads(log.episode, "local_thread1", 20)
+    assert log.episodes == 4
+
+
+def test_saves_that_meet_wait_for_each_other(tmp_path):
+    saving = Meets(0)
+    server = types.SimpleNamespace(session=None, progress=a3c.Progress(1, 100))
+    checkpoint = a3c.Checkpoint(options("--checkpoint", tmp_path), server)
+    checkpoint.saver = types.SimpleNamespace(save=lambda *args, **kwargs: saving.meet())
+    assert call_in_four_threads(checkpoint.save) == [None] * 4
+    assert saving.barrier.broken  # in vain each has waited there for a second thread
+
+
+def test_a_score_that_comes_while_the_threshold_is_reached_does_not_count():
+    class Progress(a3c.Progress):
+        late = None
+
+        def mean_score(self):
+            """The mean, after which another thread's episode ends at once, if no lock waits."""
+            mean = super().mean_score()
+            if not self.late:
+                self.late = threading.Thread(target=self.episode_ended, args=[0])
+                self.late.start()
+                self.late.join(timeout=1)
+            return mean
+    progress = Progress(2, 100)
+    for _ in range(10):
+        progress.episode_ended(200)
+    progress.late.join()
+    assert progress.evaluating and list(progress.scores) == [200] * 10
 
 
 @pytest.mark.parametrize("scores, evaluation, happens", [
@@ -88,6 +175,15 @@ def test_ten_episodes_above_199_lead_to_an_evaluation_that_must_be_above_it_too(
     assert built.happened() == ["episode"] * len(scores) + happens
     assert len(played) == 10 * ("evaluation" in happens)
     assert built.progress.learned == ("learned" in happens)
+
+
+def test_the_log_is_told_who_has_played_and_the_score():
+    built, both = Built(2, max_frames=2), threading.Barrier(2, timeout=60)
+    for learner, score in zip(built.learners, (20, 30)):
+        plays(learner, score, before=both.wait)  # so each of them plays one of the two frames
+    finish(built)
+    told = {call.args for call in built.log.episode.call_args_list}
+    assert told == {("local_thread1", 20), ("local_thread2", 30)}
 
 
 def test_the_evaluation_counts_the_mean_of_ten_episodes():

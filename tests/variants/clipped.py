@@ -1,17 +1,18 @@
 """A3C with clipped gradients and a learning rate that falls to 0, on CartPole.
 
-What it adds: now and then a batch has a gradient many times as large as usual. RMSProp divides by
-an average that knows only the usual ones, so the step is so large that the network forgets what it
-has learned. Here all gradients of an update are scaled down together if their norm is too large:
+Now and then a batch has a gradient many times as large as usual. RMSProp divides by the root of a
+running average, which has hardly noticed it yet. So the step can be ten times as large as usual,
+and the network forgets what it has learned. This program adds two things. All gradients of an
+update are scaled down together if their joint norm is too large:
     g' = g · min(1, max_norm / |g|)
 The learning rate falls with the frames of all threads, so that late steps are small:
     rate = LEARNING_RATE · max(0, 1 - frames / anneal_frames)
-At 0 nothing is learned any more, so a run ends there. With --checkpoint the frames of earlier runs
-count.
+At 0 nothing more is learned, so the run ends there. With --checkpoint, the frames of earlier runs
+count towards anneal_frames.
 
-In the A3C paper, arXiv:1602.01783, the rate falls. miyosuda's async_deep_reinforce also clips, but
-each array on its own. What to look at when it runs: whether the mean of fifty episodes falls less
-often once it is high, and how many evaluations fail.
+The falling rate is from the A3C paper, arXiv:1602.01783. miyosuda's async_deep_reinforce also
+clips, but each array separately. What to look at when it runs: whether the mean score, once it is
+high, drops less often than in the script, and how many evaluations fail.
 """
 import sys
 from pathlib import Path
@@ -25,7 +26,7 @@ tf = a3c.tf
 
 
 class Clipping(a3c.ParameterServer):
-    """Scales all gradients of an update down together if their norm exceeds max_norm."""
+    """Scales all gradients of an update down together if their joint norm exceeds max_norm."""
     max_norm = 0.5
 
     def build_update(self, gradients):
@@ -40,7 +41,8 @@ class Server(Clipping):
 
     def make_progress(self, options):
         if options.max_frames > self.anneal_frames:
-            a3c.refuse(f"argument --max-frames: the learning rate is 0 after {self.anneal_frames}")
+            a3c.refuse(f"argument --max-frames: give at most {self.anneal_frames}, because the "
+                       "learning rate is 0 from then on")
         return Progress(options.workers, options.max_frames, self.anneal_frames)
 
     def build_optimizer(self):
@@ -52,7 +54,7 @@ class Server(Clipping):
 
 
 class Progress(a3c.Progress):
-    """Ends a continued run, too, when the learning rate is 0."""
+    """Also ends a run that continues from a checkpoint once the learning rate is 0."""
     def __init__(self, learners, max_frames, anneal_frames):
         super().__init__(learners, max_frames)
         self.anneal_frames = anneal_frames

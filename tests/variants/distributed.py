@@ -1,17 +1,18 @@
 """A3C in several processes, on one machine or on many, with Ray.
 
-What it adds: Python's lock (the GIL) lets only one thread of a process run Python at a time.
-Several processes don't share that lock, and they need not even share a machine. Here the parameter
-server has a process of its own, which Ray calls an actor. Each worker has one, too:
+Python's lock (the GIL) lets only one thread of a process run Python at a time. Several processes
+don't share that lock, and they need not even share a machine. Here the parameter server has a
+process of its own, which Ray calls an actor. Each worker has its own process, too:
 
     worker -> parameter server: the gradient g of an update; frames played since the last call
-    parameter server:           θ <- θ - RMSProp(g);  frames <- frames + news
+    parameter server:           θ <- θ - RMSProp(g);  frames <- frames + new frames
     worker <- parameter server: θ; the frames of all workers; whether the task is learned
 
-Inside a worker little changes. It runs the script's main with its learning threads, and where the
-script has θ, it has a copy of θ, which its threads pull from. The command that you type is worker
-0: its episodes count for the threshold, and it evaluates, films and saves. The others are Ray
-tasks. If one of them is killed, Ray starts it again. If one raises an exception, all end.
+Inside a worker little changes. It runs the script's main with its learning threads. Where the
+script keeps θ, a worker keeps a copy of θ, and its threads pull from that copy. The process that
+you start is worker 0: its episodes count for the threshold, and it evaluates, films and saves. The
+others are Ray tasks, and they go on learning while it evaluates. If one of them is killed, Ray
+starts it again, up to three times. If one raises an exception, the whole run ends.
 
     python tests/variants/distributed.py --processes 2
 
@@ -21,11 +22,13 @@ On several machines, with the files in the same place on each:
     ray start --address=HOST:6379        on each of the others; HOST is the first
     python tests/variants/distributed.py --processes 8 --address auto
 
-Your own program runs this way, too, with distributed.main(None, Server, Worker).
+Your own program runs this way, too: distributed.main(None, Server, Worker). The script's constants
+have the values that you gave them in all processes, but constants of your modules don't.
 
-A parameter server for many processes is from Gorila, arXiv:1507.04296. What to look at: frames are
-those of all workers; episodes and means are those of worker 0. Ray trusts everybody who can reach
-its ports, so a cluster needs a network of its own: https://docs.ray.io/en/latest/ray-security/
+The idea of a parameter server for many processes is from Gorila, arXiv:1507.04296. What to look at:
+frames are those of all workers; episodes and means are those of worker 0. Ray trusts everybody who
+can reach its ports, so a cluster needs a network of its own:
+https://docs.ray.io/en/latest/ray-security/
 """
 import argparse
 import contextlib
@@ -45,13 +48,14 @@ except ModuleNotFoundError as error:
 
 
 class Parameters:
-    """The parameter server's process. It answers one call after the other.
+    """The parameter server's process. It answers one call at a time.
 
-    server_class: of the server that it holds. settings: the script's constants, {name: value}."""
-    def __init__(self, server_class, settings):
+    server_class: the class of the server that it holds. settings: the script's constants, {name:
+    value}. words: a command line."""
+    def __init__(self, server_class, settings, words=("--render", "none")):
         vars(a3c).update(settings)
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
-            self.server = server_class(a3c.parse(["--render", "none"]))
+            self.server = server_class(a3c.parse(words))
             gradients = [tf.placeholder(w.dtype, w.shape) for w in self.server.weights]
             with tf.name_scope("parameter_server/"):
                 update = self.server.build_update(gradients)
@@ -59,6 +63,7 @@ class Parameters:
             self.update = a3c.GraphCall(self.server.session, gradients, targets=[update])
             self.read = a3c.GraphCall(self.server.session, fetches=weights)
             self.variables = self.server.weights + self.server.optimizer.variables()
+            self.server.initialize()
             graph.finalize()
         self.learned = False
 
@@ -75,8 +80,8 @@ class Parameters:
             self.update(*gradients)
         return self.server.progress.frames, self.learned, *self.read()
 
-    def state(self):
-        """The values of all variables, for a checkpoint."""
+    def values(self):
+        """Of all variables, for a checkpoint."""
         return self.server.session.run(self.variables)
 
     def end(self):
@@ -86,19 +91,19 @@ class Parameters:
 class Server(a3c.ParameterServer):
     """A worker's copy of the parameter server.
 
-    parameters: the actor. number: the worker's. start: starts the other workers, if this is worker
-    0. `server_for` sets these three."""
+    parameters: the actor. number: the worker's number. start: a function that starts the other
+    workers (worker 0 only). `server_for` sets these three."""
     parameters = number = start = None
 
     def __init__(self, options):
         super().__init__(options)
         self.checkpoint = Checkpoint(options, self)
-        self.told = 0  # frames that the actor and this worker both know of
+        self.told = 0  # the number of frames, as far as both this worker and the actor know it
         if self.number == 0:
             self.helpers.append(Watch(self))
 
     def build_update(self, gradients):
-        super().build_update(gradients)  # never runs, but makes the averages for checkpoints
+        super().build_update(gradients)  # it never runs, but checkpoints need its variables
         weights = tf.py_func(self.call, gradients, [w.dtype for w in self.weights])
         return tf.group(*[w.assign(x, read_value=False) for w, x in zip(self.weights, weights)])
 
@@ -114,7 +119,7 @@ class Server(a3c.ParameterServer):
             return self.latest
         frames, learned, *weights = answer
         with self.progress.lock:
-            others = max(frames - self.told, 0)  # answers may overtake each other
+            others = max(frames - self.told, 0)  # another thread's call may still be on its way
             self.told += others
             self.progress.frames += others
         if learned:
@@ -124,7 +129,8 @@ class Server(a3c.ParameterServer):
 
 
 class Checkpoint(a3c.Checkpoint):
-    """Also moves values between this worker and the actor."""
+    """When it loads, worker 0 sends the first values to the actor, and every worker gets θ. When it
+    saves, it gets the optimizer's averages from the actor."""
     def load(self):
         super().load()
         server = self.server
@@ -140,15 +146,17 @@ class Checkpoint(a3c.Checkpoint):
 
     def save(self):
         if self.folder is not None:
-            with contextlib.suppress(ray.exceptions.RayError):  # the old averages are good enough
-                state = ray.get(self.server.parameters.state.remote(), timeout=1)
-                for variable, value in zip(self.averages, state[len(self.server.weights):]):
+            # If the actor doesn't answer, save the averages of the last save.
+            with contextlib.suppress(ray.exceptions.RayError):
+                values = ray.get(self.server.parameters.values.remote(), timeout=1)
+                for variable, value in zip(self.averages, values[len(self.server.weights):]):
                     variable.load(value, self.server.session)
         super().save()
 
 
 class Watch(a3c.Worker_thread):
-    """A further thread of worker 0. It starts the other workers, and tells them the end."""
+    """A further thread of worker 0. It starts the other workers. When the task is learned, it tells
+    the actor, which tells the others."""
     name, learning = "watch", False
 
     def __init__(self, server):
@@ -160,19 +168,19 @@ class Watch(a3c.Worker_thread):
             ended, running = ray.wait(running, timeout=0.1)
             ray.get(ended)  # raises the exception that a worker has raised
         if self.progress.learned:
-            ray.get(self.server.parameters.end.remote())
+            self.server.parameters.end.remote()
 
 
 def server_for(server_class, **attributes):
-    """The class of a worker's server: a copy, and the user's class in all other things."""
+    """The user's server class with `Server` mixed in front, for one worker."""
     return type("Server", (Server, server_class), attributes)
 
 
 def work(number, parameters, server_class, worker_class, settings, core, words):
     """Worker 1, 2, ...: a Ray task. It learns until the task is learned or all frames are played.
 
-    core: the number of the core that it may use, counted on from worker 0's. words: its command
-    line."""
+    core: tells which core its learners share; successive workers get successive cores. words: its
+    command line."""
     vars(a3c).update(settings, LEARNED_MEAN=float("inf"))  # only worker 0 evaluates
     if a3c.SHARE_ONE_CORE and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
@@ -182,14 +190,14 @@ def work(number, parameters, server_class, worker_class, settings, core, words):
 
 
 def main(argv=None, server_class=a3c.ParameterServer, worker_class=a3c.Worker_thread):
-    """The script's main in several processes. What was assigned to its constants holds in all."""
+    """The script's main in several processes. Its constants have the same values in all of them."""
     parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, allow_abbrev=False,
                                      description="Learn CartPole with A3C in several processes.",
                                      epilog="All other options: a3c_cartpole.py --help")
     parser.add_argument("--processes", type=a3c.whole_number(1, 256), default=2, metavar="N",
-                        help="workers, each with --workers threads")
+                        help="worker processes; --workers: the learning threads of each")
     parser.add_argument("--address", default="local", metavar="HOST:PORT",
-                        help="of a Ray cluster that runs already; auto: the one on this machine")
+                        help="of a running Ray cluster; auto: the one on this machine")
     own, words = parser.parse_known_args(argv)
     options = a3c.parse(words)  # a wrong option ends the program before anything starts
     if options.play:
@@ -197,42 +205,55 @@ def main(argv=None, server_class=a3c.ParameterServer, worker_class=a3c.Worker_th
 
     constants = filter(str.isupper, vars(a3c))
     settings = {name: getattr(a3c, name) for name in (*constants, "Tmax")}
-    # num_cpus=0: Ray starts as many processes as are wanted, on however many cores.
-    actor = ray.remote(num_cpus=0, max_task_retries=-1)(Parameters)  # retry a call that failed
+    line = f"--render none --workers {options.workers} --max-frames"
+    # num_cpus=0: Ray doesn't limit the processes to the number of cores.
+    # max_task_retries=-1: Ray repeats a call that got lost on its way.
+    actor = ray.remote(num_cpus=0, max_task_retries=-1)(Parameters)
     task = ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(work)
 
     def start(max_frames):
         tasks = []
         for number in range(1, own.processes):
             seed = (options.seed + number) % 2 ** 32  # each worker plays other episodes
-            line = (f"--render none --workers {options.workers} --seed {seed} "
-                    f"--max-frames {max_frames}")
+            words = f"{line} {max_frames} --seed {seed}".split()
             tasks.append(task.remote(number, parameters, server_class, worker_class, settings,
-                                     os.getpid() + number, line.split()))
+                                     os.getpid() + number, words))
         return tasks
 
     try:
         start_ray(own.address)
-        parameters = actor.remote(server_class, settings)
+        parameters = actor.remote(server_class, settings, f"{line} {options.max_frames}".split())
+        ray.get(parameters.values.remote())  # raises what its start has raised
         server = server_for(server_class, parameters=parameters, number=0,
                             start=staticmethod(start))
         status = a3c.main([*words, "--seed", str(options.seed)], server, worker_class)
-        if status == 1:
-            ray.get(parameters.state.remote())  # was it the actor's end that ended the run?
+        if status == 1 and not answers(parameters):
+            print("The parameter server's process has died", file=sys.stderr)
         return status
-    except ray.exceptions.RayActorError:
-        print("The parameter server's process has died", file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
         return 130
     finally:
-        ray.shutdown()  # ends all other processes
+        ray.shutdown()  # ends the other processes of this run
 
 
 def start_ray(address):
-    paths = os.pathsep.join(sys.path)  # so that the other processes find the user's modules
-    ray.init(address, runtime_env={"env_vars": {"PYTHONPATH": paths}}, logging_level="ERROR",
-             log_to_driver=False, **({"include_dashboard": False} if address == "local" else {}))
+    options = {"logging_level": "ERROR", "log_to_driver": False}
+    if address == "local":
+        options["include_dashboard"] = False
+    # The other processes find the user's modules where this one does.
+    options["runtime_env"] = {"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}}
+    try:
+        ray.init(address, **options)
+    except ConnectionError as error:
+        a3c.refuse(f"argument --address: {error}")
+
+
+def answers(parameters):
+    try:
+        ray.get(parameters.values.remote())
+        return True
+    except ray.exceptions.RayActorError:
+        return False
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
 """GA3C: other threads predict and train for the learners, in batches.
 
-What it changes: an A3C learner asks its own copy of the network about one state at a time. Here all
-learners share one network, and further threads use it for them. The formulas are the script's.
-    learner:  state   -> queue -> predictor, for all states that wait -> π, back to each learner
+An A3C learner asks its own copy of the network about one state at a time. Here all learners share
+one network, and extra threads run it for them. The formulas are the script's.
+    learner:  state   -> queue -> predictor, all waiting states at once -> π, back to each learner
               samples -> queue -> trainer, once there are enough -> an update of the one network
 One call for many states costs little more than a call for one. That pays with large networks, above
-all on a GPU. The price: the network goes on learning while samples wait, so they come from an older
-policy.
+all on a GPU (this program uses only the CPU). The price: the network goes on learning while samples
+wait, so they come from an older policy.
 
 GA3C is from Babaeizadeh et al., arXiv:1611.06256. What to look at (--logdir): batch/states and
-batch/samples say how many went together, and age says how many updates came between a learner's
-pull and the training with its samples.
+batch/samples say how many states or samples shared a call. age says how many updates happened while
+the newest samples of a batch were collected and waited.
 """
 import contextlib
 import queue
@@ -28,9 +28,9 @@ TRAINING_BATCH = 40  # samples of an update, at least
 
 
 class Queue(queue.Queue):
-    """A queue of limited length in which nobody waits for ever. `give` and `take` raise Stopped if
-    all threads have to stop, and `take` does so, too, when the learners have ended and the queue is
-    empty."""
+    """A queue of limited length in which nobody waits for ever. Both `give` and `take` raise
+    Stopped when all threads have to stop. `take` also does when the learners have ended and nothing
+    is left."""
     def __init__(self, progress, maxsize):
         super().__init__(maxsize)
         self.progress = progress
@@ -44,8 +44,9 @@ class Queue(queue.Queue):
     def take(self):
         learners_left = True
         while learners_left and not self.progress.coordinator.should_stop():
-            # Ask before looking into the queue: what the last learner gave must not be missed.
-            learners_left = self.progress.learners > TRAINERS
+            # Check this before the queue. The other way round, the last learner could give
+            # something and end between the two checks.
+            learners_left = self.progress.learners > TRAINERS  # the trainers count, too, see Server
             with contextlib.suppress(queue.Empty):
                 return self.get(timeout=0.1)
         raise a3c.Stopped
@@ -57,7 +58,7 @@ class Server(a3c.ParameterServer):
         # The trainers count as learners: the test thread may push only after they have ended.
         self.progress.learners += TRAINERS
         self.states = Queue(self.progress, maxsize=options.workers)  # (state, queue for the answer)
-        self.samples = Queue(self.progress, maxsize=4)  # (number of updates at their pull, samples)
+        self.samples = Queue(self.progress, maxsize=4)  # (updates when they were begun, samples)
         self.updates = 0  # only for the log
         self.helpers = [Predictor(f"predictor{i + 1}", self) for i in range(PREDICTORS)]
         self.helpers += [Trainer(f"trainer{i + 1}", self) for i in range(TRAINERS)]
@@ -70,7 +71,7 @@ class SharedBrain(a3c.LocalBrain):
 
 
 class Predictor(a3c.Worker_thread):
-    """Answers the learners' questions, all that wait at once."""
+    """Answers the learners' questions. One call answers all that are waiting."""
     learning = False
 
     def __init__(self, name, server):
@@ -94,7 +95,7 @@ class Trainer(Predictor):
     learning = True
 
     def work(self):
-        batch = self.brain.train_queue  # an update empties it
+        batch = self.brain.train_queue  # the same list each time: an update clears it
         while True:
             begun, samples = self.server.samples.take()
             batch += samples
@@ -107,7 +108,7 @@ class Trainer(Predictor):
 
 class AskingBrain:
     """A learner's brain. It has no network, but asks the predictors and gives samples to the
-    trainers. Its methods are those of LocalBrain."""
+    trainers. It has the same methods as LocalBrain."""
     def __init__(self, name, server):
         self.server = server
         self.train_queue = []
@@ -134,7 +135,7 @@ class Agent(a3c.Agent):
 
 class Environment(a3c.Environment):
     def __init__(self, name, thread_type, server):
-        if thread_type == "learning":  # the test thread has a copy, so that it evaluates one policy
+        if thread_type == "learning":  # the test thread's policy must not change
             self.agent_class = Agent
         super().__init__(name, thread_type, server)
 

@@ -1,25 +1,26 @@
 """A3C with memory (LSTM) and generalized advantage estimation, on CartPole without velocities.
 
-What it adds: a network that sees only where the cart and the pole *are* can't know how fast they
-move. An LSTM remembers. In each step it combines what it sees, x, with its last output, h, and adds
-to its cell c, which is the memory. Gates between 0 and 1 control this: input (i), forget (f, which
-keeps everything at 1) and output (o).
+A network that sees only where the cart and the pole *are* can't know how fast they move. This
+program adds an LSTM, which remembers. In each step it combines what it sees, x, with its last
+output, h, and adds to its cell c, which is the memory. Three gates, sigmoids between 0 and 1,
+control this: input (from i), forget (from f; at 1 the cell keeps everything) and output (from o).
     i, g, f, o = the four parts of [x, h]·w + b
     c' = sigmoid(f + 1)·c + sigmoid(i)·tanh(g)
     h' = sigmoid(o)·tanh(c')
 Actor and critic see h'. A state here is what is seen and what is remembered: [x, c, h].
 
-Each sample is a single step. An update takes all samples since the last one in their order. The
-LSTM goes through them again, from what it remembered at the first. δ says how much better a step
-was than expected, and the advantage is a weighted sum of δ up to the last sample:
+Each sample is a single step. An update takes all samples since the previous update, in order. The
+LSTM goes through them again, starting from the memory that is stored with the first. δ says how
+much better a step was than expected. The advantage is a weighted sum of this δ and all later ones
+in the update:
     δₜ = rₜ + γ·V(sₜ₊₁) - V(sₜ)      Aₜ = δₜ + γλ·δₜ₊₁ + (γλ)²·δₜ₊₂ + ...
-λ = 0 gives the one-step advantage and λ = 1 the sum of all rewards. In between there is less bias
-than with 0, and less noise than with 1.
+λ = 0 gives the one-step advantage. λ = 1 takes all rewards up to the last sample, and then V. In
+between there is less bias than with 0, and less noise than with 1.
 
 The LSTM is from Hochreiter and Schmidhuber (1997) and Gers et al. (2000), and the advantage from
-Schulman et al., arXiv:1506.02438. The A3C paper, arXiv:1602.01783, has an LSTM, too. What to look
-at when it runs: with memory, the pole stays up. With --no-memory the script's own network sees the
-same two numbers, and never gets far.
+Schulman et al., arXiv:1506.02438. The A3C paper, arXiv:1602.01783, also uses an LSTM. What
+to look at when it runs: with memory, the pole stays up. With --no-memory the script's own network
+sees the same two numbers, and never learns the task.
 """
 import argparse
 import sys
@@ -38,9 +39,9 @@ LAMBDA = 0.95
 
 
 class PartlySeen(a3c.gym.ObservationWrapper):
-    """Shows only a part of each observation. Zeros fill the state, where the memory will be.
+    """Shows only a part of each observation. Zeros hold the place of the memory in the state.
 
-    seen: the indices of the part, SEEN of them."""
+    seen: the SEEN indices to keep."""
     def __init__(self, env, seen):
         super().__init__(env)
         self.seen = list(seen)
@@ -51,13 +52,14 @@ class PartlySeen(a3c.gym.ObservationWrapper):
 
 
 def lstm(name, inputs, cells):
-    """Make the variables of an LSTM. Returns a function from x (T, inputs), the T steps of a
-    segment, and c and h before the first step (1, cells), to c' and h' after each (T, cells)."""
+    """Make the variables of an LSTM. Returns a function of T successive steps: from x (T, inputs)
+    and the memory before them, c and h (1, cells), to the memory after each one, c' and h'
+    (T, cells)."""
     w = tf.get_variable(name + "/weights", (inputs + cells, 4 * cells))
     b = tf.get_variable(name + "/biases", (4 * cells,), initializer=tf.zeros_initializer())
 
     def remember(x, c, h):
-        # The three formulas above, for all steps in turn
+        # The three formulas from the top of the file, for all steps in turn
         steps = tf.raw_ops.BlockLSTM(
             seq_len_max=tf.shape(x, out_type=tf.int64)[0], x=x[:, tf.newaxis],
             cs_prev=c, h_prev=h, w=w, b=b, forget_bias=1.0, cell_clip=-1.0,
@@ -75,7 +77,7 @@ class Server(clipped.Clipping):
         def forward(s):
             """From successive states (T, 66) to p = [π, c', h'] (T, 66), and V (T,)."""
             x, c, h = tf.split(s, [SEEN, CELLS, CELLS], axis=1)
-            c, h = remember(x, c[:1], h[:1])
+            c, h = remember(x, c[:1], h[:1])  # the first memory; the LSTM computes the rest
             policy = tf.nn.softmax(h @ actor)
             return tf.concat([policy, c, h], axis=1), tf.squeeze(h @ critic, axis=1)
         return forward
@@ -102,7 +104,7 @@ class Brain(a3c.LocalBrain):
         weights = tf.where(later >= 0, (a3c.GAMMA * LAMBDA) ** later, tf.zeros_like(later))
         advantage = tf.linalg.matvec(weights, delta)  # Aₜ = Σ (γλ)^(u - t)·δᵤ, for all u ≥ t
         policy = p[:, :a3c.NUM_ACTIONS]
-        # The script subtracts v from this target, and A is left.
+        # The script subtracts v from this target, which leaves A.
         return super().build_loss(policy, v, a, tf.stop_gradient(v + advantage))
 
 
@@ -114,7 +116,8 @@ class Agent(a3c.Agent):
         return super().act(self.s, greedy)
 
     def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
-        s_ = self.with_memory(s_)  # `act` has changed the memory since s
+        s_ = self.with_memory(s_)
+        # self.s is s with the memory of that moment, before `act` changed it.
         super().advantage_push_local_brain(self.s, a, r, s_, done, terminal)
 
     def with_memory(self, s):
@@ -130,7 +133,7 @@ class Environment(a3c.Environment):
 
 
 class Worker(a3c.Worker_thread):
-    """For --no-memory: only what it sees is different from the script."""
+    """For --no-memory: the script, except for what it sees."""
     environment_class = Environment
 
 
@@ -154,7 +157,7 @@ def configure(memory=True):
         a3c.LEARNING_RATE = 2e-3
         a3c.N_STEP_RETURN = 1  # a sample is one step; the advantage sums over steps
         a3c.Tmax = 20
-        a3c.MIN_BATCH = 1  # no sample waits, so an update takes successive steps of one episode
+        a3c.MIN_BATCH = 1  # so no sample waits and mixes with the next episode's
         a3c.EPS_START = 0.0  # a random action would leave a gap in the memory
 
 

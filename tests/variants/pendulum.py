@@ -1,20 +1,21 @@
-"""A3C with continuous actions, on Pendulum-v1: swing a pendulum up by a torque, and hold it there.
+"""A3C with continuous actions, on Pendulum-v1: swing a pendulum up and hold it upright.
 
 What it adds: an action is now a number, the torque (-2 to 2), so there is no list of probabilities
 to choose from. The actor gives the mean μ(s) and the spread σ(s) of a normal distribution instead,
 and each action is drawn from it:
-    a = μ + σ·ε, ε from N(0, 1)
+    a = μ + σ·z, z from N(0, 1)
     log π(a|s) = -((a - μ) / σ)² / 2 - log σ - log(2π) / 2
     entropy = log σ + log(2πe) / 2
-The loss is the script's, with these two formulas in it. The critic has a network of its own,
-because its large errors would spoil a layer that it shares with the actor. An episode ends after
-200 steps only because its time is up. The pendulum would go on, so V(s') counts after the last
-step, too. The environment cuts off a torque that is too large. A sample holds the torque that was
-drawn, because the formulas are about that one.
+The loss is the script's, with these formulas for log π and the entropy. The critic has a network of
+its own, because its large errors would spoil a layer that it shares with the actor. An episode ends
+because its 200 steps are up, and for no other reason. The pendulum would go on, so V(s') counts
+after the last step, too. The environment cuts off a torque that is too large. A sample holds the
+torque as it was drawn, before the cut, because log π is computed for that one.
 
 Continuous actions are from the A3C paper, arXiv:1602.01783 (its MuJoCo tasks); the program follows
-MorvanZhou's A3C_continuous_action.py. What to look at when it runs (--logdir): the score rises from
--1,200. loss/entropy is minus the entropy, so it rises while the spread shrinks.
+MorvanZhou's A3C_continuous_action.py. What to look at when it runs (--logdir): the score rises
+from about -1,200 to -200. loss/entropy is minus the entropy, times LOSS_ENTROPY, so it rises while
+the spread shrinks.
 """
 import sys
 from pathlib import Path
@@ -44,7 +45,7 @@ class Server(clipped.Clipping):
             s = s / self.state_scale
             mean, spread = tf.split(actor(s), 2, axis=1)
             p = tf.concat([MAX_TORQUE * tf.tanh(mean), tf.nn.softplus(spread) + 1e-3], axis=1)
-            return p, tf.squeeze(critic(s), axis=1)  # μ and σ: (batch, 2); (batch,)
+            return p, tf.squeeze(critic(s), axis=1)  # p = [μ, σ] (batch, 2), V (batch,)
         return forward
 
 
@@ -85,7 +86,7 @@ def configure():
     a3c.TIME_LIMIT_IS_END = False
     a3c.LEARNED_MEAN = -200
     a3c.THRESHOLD_EPISODES = 20
-    a3c.EVALUATION_EPISODES = 50  # ten say little: their scores spread by a hundred
+    a3c.EVALUATION_EPISODES = 50  # scores differ by a hundred, so a mean of ten says little
     a3c.N_WORKERS = 4
     a3c.HIDDEN_UNITS = 64
     a3c.LEARNING_RATE = 1e-3

@@ -5,16 +5,18 @@ anywhere in a picture. The sizes are those of the A3C paper and of miyosuda's as
     4 pictures of 84x84 -> 16 filters 8x8, every 4 pixels -> 32 filters 4x4, every 2 -> 256 -> π, V
 A state is the last four pictures, which show where the ball is going. The reward is the game's: 1
 for each point, and -1 for each of the opponent's. The score is their sum, from -21 to 21. The
-pictures' background becomes 0. When it didn't, it switched off many units at the start. They stayed
-off, and nothing was learned.
+background's grey is subtracted, so that it becomes 0. Otherwise it switches off many units at the
+start for good, and nothing is learned.
 
-Gradients are clipped and the rate falls as in clipped.py, with miyosuda's numbers. His loss is the
-sum over the 20 samples of an update and the script's is the mean, so his norm of 40 becomes 40/20.
-Only RMSProp's epsilon is from OpenAI Baselines' A2C.
+Gradients are clipped and the rate falls as in clipped.py. (The rate falls so slowly that it hardly
+matters here.) The numbers are miyosuda's, except RMSProp's epsilon, which is from OpenAI Baselines'
+A2C. His loss is the sum over the 20 samples of an update and the script's is the mean, so his norm
+of 40 becomes 40/20.
 
-The task is from the A3C paper, arXiv:1602.01783. It takes about two million steps, so use
---checkpoint: the next run goes on where the last one ended. What to look at (--logdir): for a long
-time nothing happens, and then the score climbs from -20 within a few hundred games.
+The task is from the A3C paper, arXiv:1602.01783. It takes about two million steps, each of four
+pictures of the game. Use --checkpoint: the next run continues where the last one stopped. What to
+look at (--logdir): for a long time the score stays near -20. Then it climbs within a few hundred
+games.
 """
 import os
 import sys
@@ -72,9 +74,10 @@ class ThreeActions(gym.ActionWrapper):
 
 class Agent(a3c.Agent):
     def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
-        """The paper's returns: each sums the rewards up to the end of its own segment, and V of the
-        state there follows. So no sample waits for the next segment, with newer weights."""
-        end = done or len(self.memory) == a3c.Tmax - 1
+        """The paper's returns. A segment is the Tmax steps between two updates. Each return sums
+        the rewards up to the end of its segment, and then adds V. So no sample waits for the next
+        update, when the weights are newer."""
+        end = done or len(self.memory) == a3c.Tmax - 1  # this step completes the segment
         super().advantage_push_local_brain(s, a, r, s_, end, terminal)
 
 
@@ -82,7 +85,7 @@ class Environment(a3c.Environment):
     agent_class = Agent
 
     def make(self, render_mode=None):
-        # The preprocessing asks for pictures itself; a film takes the game's own, in colours.
+        # AtariPreprocessing gets its own pictures; a film shows the game's, in colour.
         env = gym.make(a3c.ENV, render_mode=render_mode and "rgb_array")
         env = gym.wrappers.FrameStackObservation(gym.wrappers.AtariPreprocessing(env), PICTURES[0])
         env = ThreeActions(gym.wrappers.FlattenObservation(env))
