@@ -241,6 +241,7 @@ else:
         ("memory.configure", "a3c.N_STEP_RETURN = 1", "a3c.N_STEP_RETURN = 2")],
     "variants::gae_and_the_gradient_through_the_lstm_equal_numpy": [
         ("memory.LAMBDA", "0.95", "0.9"),
+        ("memory.configure", "2e-3", "2e-1"),
         ("memory.Brain.build_loss", "later >= 0", "later > 0"),
         ("memory.Brain.build_loss", "tf.stop_gradient(v + advantage)", "v + advantage")],
     "variants::ga3cs_threads_play_every_frame_and_train_every_sample": [
@@ -253,6 +254,28 @@ else:
     "variants::nobody_waits_at_ga3cs_queues_after_a_stop": [
         ("ga3c.Queue.take", "self.get(timeout=0.1)", "self.get(timeout=70)"),
         ("ga3c.Queue.give", "self.put(item, timeout=0.1)", "self.put(item, timeout=70)")],
+    "variants::memory_sees_no_velocity_and_changes_no_observation": [
+        ("memory.Environment.seen", "(0, 2)", "(0, 1)")],
+    "variants::a_gradient_is_scaled_down_only_if_its_norm_is_too_large": [
+        ("pendulum.Server.max_norm", "1.0", "10.0"),
+        ("pong.Server.max_norm", "40 / 20", "40")],
+    "variants::pendulums_value_equals_numpy": [
+        ("pendulum.Server._build_model", "tf.squeeze(critic(s), axis=1)",
+         "2 * tf.squeeze(critic(s), axis=1)")],
+    "variants::clipped_refuses_frames_without_a_learning_rate": [
+        ("clipped.Server.make_progress", "options.max_frames > self.anneal_frames", "False"),
+        ("clipped.Progress.resume", "min(self.max_frames, self.anneal_frames)",
+         "self.max_frames")],
+    "variants::two_predictors_and_trainers_share_ga3cs_work": [
+        ("ga3c.Server.__init__", "self.progress.learners += TRAINERS",
+         "self.progress.learners += 1")],
+    "variants::pongs_actions_and_frames": [
+        ("pong.ACTIONS", "(0, 2, 3)", "(0, 2, 4)"),
+        ("pong.Environment.make", "gym.wrappers.AtariPreprocessing(env)",
+         "gym.wrappers.AtariPreprocessing(env, frame_skip=1)")],
+    "variants::pongs_returns_reach_to_the_end_of_their_segment": [
+        ("pong.Agent.advantage_push_local_brain", "done or len(self.memory) == a3c.Tmax - 1",
+         "done")],
     "variants::pongs_network_equals_numpy": [
         ("pong.Server._build_model", "255", "256"),
         ("pong.BACKGROUND", "87", "0"),
@@ -267,6 +290,17 @@ else:
     "distributed::frames_are_those_of_all_workers": [
         ("distributed.Parameters.call", "self.server.progress.frames += frames", "pass"),
         ("distributed.Server.call", "self.progress.frames += others", "pass")],
+    "distributed::what_all_learned_is_saved_and_the_script_can_play_it": [
+        ("distributed.Checkpoint.save", "self.folder is not None", "False"),
+        ("distributed.Checkpoint.load", "super().load()", "pass")],
+    "distributed::a_killed_worker_comes_back": [
+        ("distributed.main", "ray.remote(num_cpus=0, scheduling_strategy='SPREAD')",
+         "ray.remote(num_cpus=0, scheduling_strategy='SPREAD', max_retries=0)")],
+    "distributed::a_killed_parameter_server_ends_all": [
+        ("distributed.main", "status == 1 and not answers(parameters)", "False"),
+        ("distributed.Server.call", "self.progress.coordinator.request_stop()", "pass")],
+    "distributed::ctrl_c_saves_and_leaves_no_process": [
+        ("distributed.Server.call", "SystemExit", "ZeroDivisionError")],
     "distributed::an_exception_in_a_worker_ends_all_and_is_shown": [
         ("distributed.Watch.work", "ray.get(ended)", "pass")],
     "distributed::a_users_classes_and_settings_hold_in_every_process": [

@@ -7,9 +7,25 @@ import threading
 import numpy as np
 import pytest
 import helpers
-from helpers import ROOT, Built, a3c, finish, put, same, start, tf
-from test_drills import begin, film_lengths, posix
-from test_network import averages, batch, gradient, randomize, rmsprop, update
+from helpers import (
+    ROOT,
+    Built,
+    a3c,
+    averages,
+    batch,
+    begin,
+    film_lengths,
+    finish,
+    gradient,
+    posix,
+    put,
+    randomize,
+    rmsprop,
+    same,
+    start,
+    tf,
+    update,
+)
 
 pytest.importorskip("gymnasium")  # classic Gym plays them, too, but names its games otherwise
 VARIANTS = ROOT / "tests" / "variants"
