@@ -259,9 +259,14 @@ def test_ctrl_c_saves_and_leaves_no_process(start, tmp_path, moment):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130
-    frames = int(re.fullmatch(r"Stopped after (\d+) frames\n", err)[1])
+    ours, *of_ray = err.splitlines()
+    stopped = re.fullmatch(r"Stopped after (\d+) frames", ours)
+    assert stopped, err
+    # Ray may say that it gives up the calls that a stalled actor hasn't answered.
+    assert moment == "stalled" or not of_ray
+    assert all("Failed to push error to driver" in line for line in of_ray)
     latest = tf.train.latest_checkpoint(tmp_path / "saved")
-    assert int(latest.rpartition("-")[2]) == frames
+    assert int(latest.rpartition("-")[2]) == int(stopped[1])
     nothing_is_left(process)
 
 
@@ -274,9 +279,10 @@ def test_ctrl_c_during_a_slow_save_still_saves(start, tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130
-    frames = int(re.fullmatch(r"Stopped after (\d+) frames\n", err)[1])
+    stopped = re.fullmatch(r"Stopped after (\d+) frames\n", err)
+    assert stopped, err
     latest = tf.train.latest_checkpoint(tmp_path / "saved")
-    assert int(latest.rpartition("-")[2]) == frames
+    assert int(latest.rpartition("-")[2]) == int(stopped[1])
     nothing_is_left(process)
 
 

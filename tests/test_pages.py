@@ -20,6 +20,7 @@ JAPANESE = ".github/ja.md"
 NAMES = "README.md", ".github/exercises.md", "tests/README.md", "tests/variants/README.md"
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 README, ALL = PAGES["README.md"], "\n".join(PAGES.values())
+SENTENCES = " ".join(README.split())  # without the ends of lines, which may fall inside a command
 LINES = SCRIPT.read_text(encoding="utf-8").splitlines()
 
 
@@ -113,7 +114,7 @@ def test_every_name_in_the_pseudocode_and_the_tables_is_the_scripts():
 
 
 def test_the_update_by_hand_is_what_the_command_prints():
-    command = re.search(r"`python (\.github/update.py)`", README)[1]
+    command = re.search(r"`python (\.github/update.py)`", SENTENCES)[1]
     printed = subprocess.run([sys.executable, command], cwd=ROOT, capture_output=True, text=True)
     [shown] = re.findall(r"^```\n(target  .*?)^```", README, re.M | re.S)
     assert shown == printed.stdout, printed.stderr
@@ -132,7 +133,7 @@ def test_the_update_by_hand_equals_numpy():
 
 
 def test_the_episodes_step_by_step_are_what_the_command_prints():
-    words = re.search(r"`python (\.github/episode.py [\d ]+)`", README)[1].split()
+    words = re.search(r"`python (\.github/episode.py [\d ]+)`", SENTENCES)[1].split()
     printed = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
     shown = re.findall(r"^```\n(step .*?)^```", README, re.M | re.S)
     assert "\n".join(shown).strip() == printed.stdout.strip(), printed.stderr
@@ -153,7 +154,7 @@ def test_the_recorded_updates_are_of_a_run_and_fit_together():
                 assert latest is None or int(server) == int(latest) + 1
             latest = server
         assert len(learners) == 2
-    command = re.search(r"`python (\.github/timeline.py)`", README)[1]
+    command = re.search(r"`python (\.github/timeline.py)`", SENTENCES)[1]
     printed = subprocess.run([sys.executable, command], cwd=ROOT, capture_output=True, text=True)
     head, *lines = printed.stdout.split("\n\n")[0].splitlines()
     [shown] = re.findall(rf"^```\n{re.escape(head)}\n(.*?)^```", README, re.M | re.S)
@@ -249,6 +250,6 @@ def test_the_benchmark_measures_speeds(monkeypatch, capsys):
 def test_a_reader_can_draw_a_run_of_ones_own(tmp_path):
     logged = "--render", "none", "--max-frames", "5000", "--logdir", tmp_path / "runs/mine"
     finish(start(*logged, cwd=tmp_path))
-    command = re.search(r"`python (\.github/figures.py\s+run\s\S+ \S+)`", README)[1].split()
+    command = re.search(r"`python (\.github/figures.py run \S+ \S+)`", SENTENCES)[1].split()
     subprocess.run([sys.executable, ROOT / command[0], *command[1:]], cwd=tmp_path, check=True)
     assert iio.imread(tmp_path / command[-1]).shape[1] == 1600

@@ -112,11 +112,17 @@ class Server(a3c.ParameterServer):
         with self.progress.lock:
             untold = self.progress.frames - self.told
             self.told += untold
-        try:
-            answer = ray.get(self.parameters.call.remote(untold, *gradients))
-        except (ray.exceptions.RayActorError, SystemExit):  # the actor has died, or Ray shuts down
-            self.progress.coordinator.request_stop()
-            return self.latest
+        waiting = self.parameters.call.remote(untold, *gradients)
+        answer = None
+        while answer is None:
+            try:
+                answer = ray.get(waiting, timeout=0.5)
+            except ray.exceptions.GetTimeoutError:  # the actor stalls
+                if self.progress.coordinator.should_stop():
+                    return self.latest  # Ray may crash if it shuts down while a thread waits for it
+            except (ray.exceptions.RayActorError, SystemExit):  # the actor or Ray has ended
+                self.progress.coordinator.request_stop()
+                return self.latest
         frames, learned, *weights = answer
         with self.progress.lock:
             others = max(frames - self.told, 0)  # another thread's call may still be on its way
