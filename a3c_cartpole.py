@@ -28,12 +28,12 @@ Changes from the tutorial:
 - An episode is what the tutorial calls a trial (試行).
 - The threads share their state in `Progress`, not in globals. If one thread fails, TensorFlow's
   Coordinator stops them all.
-- Each return is summed from scratch. Each sample holds the factor that multiplies V(s'), γⁿ or 0.
+- Each return is summed from scratch. Each sample holds the factor that multiplies V(s_), γⁿ or 0.
   This replaces GAMMA_N, NONE_STATE and a mask.
-- The threshold is for the mean of the latest ten episodes of all learners, not of one thread. When
-  training reaches it, the learners wait while the test thread plays ten episodes with a copy of the
-  network, always taking the most likely action. Only this evaluation decides that the task is
-  learned.
+- The threshold applies to the mean of the last ten episodes of all learners, not of one thread.
+  When training reaches it, the learners wait while the test thread plays ten episodes with a copy
+  of the network, always taking the most likely action. Only this evaluation decides whether the
+  task is learned.
 - On Linux all learners share one CPU core, because that is faster (see `share_one_core`).
 """
 import argparse
@@ -67,15 +67,15 @@ gc.freeze()  # the imported objects stay, so the garbage collector can skip them
 
 tf.disable_eager_execution()
 tf.get_logger().setLevel("FATAL")
-gym.logger.min_level = gym.logger.ERROR  # no advice to use CartPole-v1: the tutorial uses v0
+gym.logger.min_level = gym.logger.ERROR  # hides advice to use v1; the tutorial uses v0
 
 ENV = "CartPole-v0"
 NUM_STATES = 4  # cart position x, its velocity v, pole angle θ, its velocity ω
 NUM_ACTIONS = 2  # push the cart to the left or to the right
-TIME_LIMIT_IS_END = True  # treat the time limit like a fall; if False, the target has V(s') there
-LEARNED_MEAN = 199  # two mean scores must exceed this, the ones below; a score is at most 200
-THRESHOLD_EPISODES = 10  # in training: the mean of this many latest episodes of all learners
-EVALUATION_EPISODES = 10  # in the evaluation: the mean of this many episodes of the test thread
+TIME_LIMIT_IS_END = True  # treat the time limit like a fall; if False, V(s_) counts there
+LEARNED_MEAN = 199  # the two mean scores below must exceed this; a score is at most 200
+THRESHOLD_EPISODES = 10  # episodes in the first mean: the last ones of all learners, in training
+EVALUATION_EPISODES = 10  # episodes in the second mean: the test thread's, in an evaluation
 TEST_EPISODES = 3  # episodes to film and show at the end
 MAX_FRAMES = 1_000_000  # steps of all learners together before they give up
 N_WORKERS = 8  # learning threads
@@ -89,7 +89,7 @@ LOSS_V = 0.5  # weight of the critic's loss; the actor's has weight 1
 LOSS_ENTROPY = 0.01  # weight of the entropy bonus
 GAMMA = 0.99  # discount γ: a reward one step later is multiplied by 0.99
 N_STEP_RETURN = 5  # rewards in a return
-EPS_START = 0.5  # ε, the chance of a random action: the tutorial's, as drawing from π explores, too
+EPS_START = 0.5  # ε, the chance of a random action (drawing from π explores, too)
 EPS_END = 0.0  # ε falls linearly to this
 EPS_STEPS = 1600  # over this many frames of all learners together
 SAVE_SECONDS = 60  # time between two saves while learning
@@ -112,7 +112,7 @@ class ParameterServer:
         self.progress = self.make_progress(options)
         self.log = Log(options, self.progress)
         self.session = self.open_session()
-        self.helpers = []  # a subclass can add more threads: objects with a name and a method run
+        self.helpers = []  # a subclass can add more threads: objects with `name` and `run()`
         with tf.variable_scope("parameter_server"):
             self.forward = self._build_model()
             self.optimizer = self.build_optimizer()  # all threads share its averages
@@ -168,7 +168,7 @@ class LocalBrain:
     def __init__(self, name, parameter_server):
         self.name = name
         self.server = parameter_server
-        self.train_queue = []  # samples (s, a, R, s', what multiplies V(s')); s' is n steps after s
+        self.train_queue = []  # samples (s, a, R, s_, gamma_n), see `train_push`
         # The new variables are called name/hidden/weights and so on. The first pull fills them.
         with tf.variable_scope(name, initializer=tf.zeros_initializer()):
             self._build_model()
@@ -185,13 +185,13 @@ class LocalBrain:
             actor: -log π(a|s)·A    critic: LOSS_V·A²    entropy: LOSS_ENTROPY·Σ π·log π
 
         p: the policy (batch, 2). v: V(s) (batch,). a: the actions taken (batch,).
-        target: R + γⁿ·V(s'), the n-step returns (batch,)."""
+        target: R + γⁿ·V(s_) (batch,)."""
         advantage = target - v  # (batch,)
         p_taken = tf.reduce_sum(p * tf.one_hot(a, NUM_ACTIONS), axis=1)  # π(a|s): (batch,)
         # The actor's term treats A as a constant; otherwise it would lower A by raising V(s).
         actor = -tf.log(p_taken + 1e-10) * tf.stop_gradient(advantage)
         critic = LOSS_V * tf.square(advantage)
-        # This is minus the entropy. Minimizing it keeps the policy from being certain too early.
+        # This is minus the entropy. Minimizing it keeps the policy from becoming certain too early.
         entropy = LOSS_ENTROPY * tf.reduce_sum(p * tf.log(p + 1e-10), axis=1)
         return actor, critic, entropy
 
@@ -201,13 +201,13 @@ class LocalBrain:
         a = tf.placeholder(self.action_type, (None, *self.action_shape), "a")
         R = tf.placeholder(tf.float32, (None,), "R")
         s_ = tf.placeholder(tf.float32, (None, NUM_STATES), "s_")
-        gamma_n = tf.placeholder(tf.float32, (None,), "gamma_n")  # what multiplies V(s')
+        gamma_n = tf.placeholder(tf.float32, (None,), "gamma_n")  # what multiplies V(s_)
 
         p, v = self.forward(s)
         _, v_ = self.forward(s_)
         self._predict = GraphCall(self.server.session, feeds=[s], fetches=[p])
 
-        # The target counts as a constant; otherwise V(s') would move towards V(s), too.
+        # The target counts as a constant; otherwise V(s_) would move towards V(s), too.
         target = tf.stop_gradient(R + gamma_n * v_)  # (batch,)
         with tf.name_scope("loss"):
             terms = self.build_loss(p, v, a, target)
@@ -216,7 +216,7 @@ class LocalBrain:
         # The heart of A3C: the gradient belongs to MY weights, but it moves the SERVER'S weights.
         gradients = tf.gradients(loss, self.weights, name="gradient")
         statistics = [*terms, tf.global_norm(gradients)]  # for the log
-        with tf.name_scope("parameter_server/"):  # so checkpoints include its variables
+        with tf.name_scope("parameter_server/"):  # so checkpoints include RMSProp's averages
             update = self.server.build_update(gradients)
         self._update = GraphCall(self.server.session, [s, a, R, s_, gamma_n], statistics, [update])
 
@@ -263,11 +263,11 @@ class Agent:
         self.progress = parameter_server.progress
         self.rng = rng
         self.brain = self.brain_class(name, parameter_server)
-        self.memory = collections.deque()  # latest steps (s, a, r); their returns aren't complete
+        self.memory = collections.deque()  # steps (s, a, r) whose returns aren't complete
 
     def act(self, s, greedy=False):
         """The action for state s (4,). If greedy, it is the most likely one. If not, it is random
-        with chance ε, and otherwise drawn from π."""
+        with probability ε, and otherwise drawn from π."""
         if not greedy and self.rng.random() < self.epsilon():
             return self.rng.randrange(NUM_ACTIONS)
         [p] = self.brain.predict_p(s[np.newaxis]).tolist()  # (4,) -> (1, 4) -> (1, 2) -> (2,)
@@ -280,8 +280,9 @@ class Agent:
         return EPS_START + (EPS_END - EPS_START) * min(self.progress.frames / EPS_STEPS, 1.0)
 
     def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
-        """Remember one step (§2.1), and queue the samples whose returns are now complete. In the
-        first ten steps of an episode six samples are queued; the last four steps need more rewards.
+        """Remember one step, and queue the samples whose returns are now complete (§2.1; by
+        "advantage" the tutorial means looking n steps ahead). If an episode goes on after its first
+        ten steps, they have given six samples; the last four steps need more rewards.
 
         s: state (4,). a: action. r: reward. s_: next state (4,). done: whether the episode is over.
         terminal: whether it ended in s_, so that V(s_) doesn't count."""
@@ -305,14 +306,15 @@ class Agent:
 class Environment:
     """A thread's own CartPole and the agent that plays it (§3.3).
 
-    thread_type: "learning" or "test". Ends the program if NUM_STATES or NUM_ACTIONS doesn't fit.
+    thread_type: "learning" or "test". Ends the program if NUM_STATES or NUM_ACTIONS doesn't fit
+    the environment.
     """
     agent_class = Agent
 
     def __init__(self, name, thread_type, parameter_server):
         self.learning = thread_type == "learning"
         self.progress = parameter_server.progress
-        self.rng = random.Random(f"{parameter_server.options.seed} {name}")  # each has its own
+        self.rng = random.Random(f"{parameter_server.options.seed} {name}")  # its own
         self.env = self.make()
         states, actions = self.env.observation_space.shape, self.env.action_space
         if states != (NUM_STATES,) or getattr(actions, "n", NUM_ACTIONS) != NUM_ACTIONS:
@@ -321,7 +323,7 @@ class Environment:
 
     def make(self, render_mode=None):
         """A new CartPole. render_mode is "rgb_array_list" for a film."""
-        return gym.make(ENV, render_mode=render_mode, disable_env_checker=True)  # it is slow
+        return gym.make(ENV, render_mode=render_mode, disable_env_checker=True)  # for speed
 
     def reward(self, r, step, done):
         """The reward to learn from, instead of CartPole's own r, which is 1 for every step. It is
@@ -418,7 +420,7 @@ class Worker_thread:
         self.log.evaluation(mean)
         self.progress.verdict(mean > LEARNED_MEAN)
         if self.progress.learned:
-            brain.push_parameter_server()  # all learners have ended: nobody changes them any more
+            brain.push_parameter_server()  # safe, because all learners have ended
             self.server.checkpoint.save()
             self.log.learned()
 
@@ -428,13 +430,13 @@ class Stopped(Exception):
 
 
 class Progress:
-    """What the threads tell each other. In the tutorial these are globals.
+    """What the threads tell each other. In the tutorial these values are globals.
 
     Counters and scores change under `lock`, because `+= 1` reads, adds and writes, and Python
     doesn't promise that no other thread runs in between. A flag needs no lock, because no thread
     can see a half-finished assignment.
 
-    learners: how many there are. max_frames: how many steps they may play, all together.
+    learners: how many there are. max_frames: how many steps they may play in total.
     """
     def __init__(self, learners, max_frames):
         self.lock = threading.Lock()
@@ -444,7 +446,7 @@ class Progress:
         self.scores = collections.deque(maxlen=THRESHOLD_EPISODES)  # the latest of all learners
         self.evaluating = False  # the threshold is reached, and the learners wait
         self.learned = False  # an evaluation was passed, or none is needed (--play)
-        self.coordinator = tf.train.Coordinator()  # any thread can ask it to stop all
+        self.coordinator = tf.train.Coordinator()  # any thread can ask it to stop all of them
 
     def resume(self, frames, learned):
         """Continue after earlier runs. Their frames count for ε, but not for max_frames."""
@@ -489,7 +491,7 @@ class Progress:
         again."""
         self.learned = passed
         self.scores.clear()  # safe without the lock: nobody adds a score while `evaluating`
-        self.evaluating = False  # this must come last, because it lets the learners go on
+        self.evaluating = False  # must come last: learners go on now, and look at `learned`
         if passed:
             self.wait_until(lambda: not self.learners)
 
@@ -552,7 +554,7 @@ def main(argv=None, server_class=ParameterServer, worker_class=Worker_thread):
         # If a thread failed, this raises its exception, and what follows is skipped.
         progress.coordinator.join(threads, stop_grace_period_secs=1.5, ignore_live_threads=True)
 
-    checkpoint.save()  # skipped after a failure: the weights may be bad, so the last save stays
+    checkpoint.save()  # skipped after a failure: the weights may be bad, so the last save is kept
     log.end()
     if interrupted:
         print(f"Stopped after {progress.frames} frames", file=sys.stderr)
@@ -562,7 +564,7 @@ def main(argv=None, server_class=ParameterServer, worker_class=Worker_thread):
 
 class GraphCall:
     """A function that runs a part of the graph. Its arguments fill the inputs `feeds`, and it
-    returns the `fetches` as a list of arrays. `targets` run only for what they do, such as
+    returns the `fetches` as a list of arrays. `targets` run only for their effects, such as
     assigning weights.
 
     It does the same as `Session.run` in a tenth of the time, because a private method of the
@@ -665,7 +667,7 @@ class Log:
         print(line + "\n", end="", flush=True)  # in one piece, so that threads don't mix lines
 
     def write(self, curves):
-        """Add a point to each curve. curves: {name: a number, or an array, whose mean is added}."""
+        """Add a point to each curve. curves: {name: a number, or an array to be averaged}."""
         if self.writer is not None:
             values = [tf.Summary.Value(tag=x, simple_value=np.mean(y)) for x, y in curves.items()]
             self.writer.add_summary(tf.Summary(value=values), self.progress.frames)
@@ -703,7 +705,7 @@ class Checkpoint:
         self.server.progress.resume(frames, learned=self.play)
 
     def save(self):
-        """Save the weights. While learners still train, some arrays may be an update newer."""
+        """Save the weights. While learners train, some arrays may be newer than others."""
         if self.folder is None or self.play:
             return
         with self.lock:
@@ -715,7 +717,8 @@ class Checkpoint:
 
 def show_episodes(environment, options, log):
     """Play the test episodes with the server's weights. The options say whether to film them and
-    whether to show them in a window. Each run films into a new folder, so it overwrites nothing."""
+    whether to show them in a window. Each run puts its films into a new folder, so it overwrites
+    nothing."""
     environment.agent.brain.pull_parameter_server()
     film = options.render != "none"
     folder = os.path.join(options.video_dir, time.strftime(f"%Y%m%d-%H%M%S-seed{options.seed}"))
@@ -760,7 +763,7 @@ def parse(argv):
     if options.play:
         options.workers = 0
         if options.checkpoint is None:
-            parser.error("argument --play: name a --checkpoint")
+            parser.error("argument --play: needs --checkpoint DIR")
     options.window = False
     if options.render != "none":
         for package in "pygame", "moviepy":
@@ -791,7 +794,7 @@ def writable_folder(text):
         path = path.parent
     if path.is_dir() and os.access(path, os.W_OK):
         return text
-    raise argparse.ArgumentTypeError(f"can't write to a folder {text!r}")
+    raise argparse.ArgumentTypeError(f"can't write to folder {text!r}")
 
 
 def can_open_window():
@@ -806,7 +809,7 @@ def can_open_window():
 
 
 def refuse(message):
-    """End the program because of wrong input, in the way that argparse does."""
+    """End the program because of wrong input, the way argparse does."""
     print(f"{os.path.basename(sys.argv[0])}: error: {message}", file=sys.stderr)
     sys.exit(2)
 

@@ -1,6 +1,6 @@
 """Compute the README's update by hand with the script's own loss: python .github/update.py
 
-One sample: π(right) = 0.6, the action was right, V(s) = -0.30, V(s') = -0.10, five zero rewards.
+One sample: π(right) = 0.6, the action was right, V(s) = -0.30, V(s_) = -0.10, five zero rewards.
 """
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ import a3c_cartpole as a3c  # noqa: E402
 tf = a3c.tf
 logits = tf.constant([[0.0, np.log(0.6 / 0.4)]], tf.float32)  # of left and right
 v = tf.constant([-0.30])
-target = a3c.GAMMA ** 5 * tf.constant([-0.10])  # five rewards of 0, then V(s')
+target = a3c.GAMMA ** 5 * tf.constant([-0.10])  # five rewards of 0, then V(s_)
 brain = object.__new__(a3c.LocalBrain)  # its loss needs no network of its own
 actor, critic, entropy = brain.build_loss(tf.nn.softmax(logits), v, tf.constant([1]), target)
 loss = actor + critic + entropy

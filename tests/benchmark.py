@@ -193,7 +193,7 @@ def processes():
         for n in 1, 2:
             cases[f"{n} processes"] = functools.partial(
                 steady_speed, "distributed", milliseconds, ["--processes", n])
-        in_turn(f"frames/s, a step computes {milliseconds} ms more", cases, ",.0f", RUNS)
+        in_turn(f"frames/s, a step computes {milliseconds} ms more", cases, ",.0f", 3)
 
 
 def learn(seed, program, options):

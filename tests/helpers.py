@@ -113,7 +113,7 @@ def averages(server):
 # NumPy references: the network, its loss, gradients, RMSProp
 
 def batch(rng, n=12):
-    """n random samples in columns: s, a, R, s', factor of V(s')."""
+    """n random samples in columns: s, a, R, s_, factor of V(s_)."""
     s, s_ = rng.normal(size=(2, n, 4))
     return s, rng.integers(2, size=n), rng.normal(size=n), s_, rng.choice([0, 0.95, 0.99], size=n)
 
@@ -133,27 +133,30 @@ def loss_terms(p, v, a, target, advantage):
 
 
 def terms(weights, fixed, s, a, R, s_, gamma_n):
-    """Actor, critic, entropy; the actor's advantage and V(s') are those of the weights `fixed`."""
+    """Actor, critic, entropy; the actor's advantage and V(s_) are those of the weights `fixed`."""
     target = R + gamma_n * forward(fixed, s_)[1]
     return loss_terms(*forward(weights, s), a, target, target - forward(fixed, s)[1])
 
 
-def gradient(weights, *samples, term=slice(None)):
-    """By central differences in float64: of the mean loss, or one of its terms, by each weight."""
-    fixed = [w.astype(np.float64) for w in weights]
-    weights = [w.copy() for w in fixed]
-    gradients = []
-    for w in weights:
-        g = np.zeros_like(w)
+def differences(loss, weights):
+    """The gradient of loss() by each number in these float64 arrays, by central differences."""
+    gradients = [np.zeros_like(w) for w in weights]
+    for w, g in zip(weights, gradients):
         for i in np.ndindex(w.shape):
             w[i] += 1e-6
-            up = np.sum(terms(weights, fixed, *samples)[term])
+            up = loss()
             w[i] -= 2e-6
-            down = np.sum(terms(weights, fixed, *samples)[term])
+            g[i] = (up - loss()) / 2e-6
             w[i] += 1e-6
-            g[i] = (up - down) / 2e-6 / len(samples[0])
-        gradients.append(g)
     return gradients
+
+
+def gradient(weights, *samples, term=slice(None)):
+    """Of the mean loss, or of the mean of one of its terms, by each weight."""
+    fixed = [w.astype(np.float64) for w in weights]
+    weights = [w.copy() for w in fixed]
+    size = len(samples[0])
+    return differences(lambda: np.sum(terms(weights, fixed, *samples)[term]) / size, weights)
 
 
 def rmsprop(weights, squares, gradients):
@@ -198,9 +201,9 @@ def begin(process, text):
     return out
 
 
-def finish(process):
+def finish(process, seconds=240):
     """(exit status, stdout, stderr without what classic Gym says at its import)."""
-    out, err = process.communicate(timeout=240)
+    out, err = process.communicate(timeout=seconds)
     notice = r"\A(?:(?:Gym has been|Please upgrade|Users of this|See the migration) .*\n)+"
     return process.returncode, out, re.sub(notice, "", err)
 

@@ -40,25 +40,29 @@ class NotedServer(a3c.ParameterServer):
         note("server")  # all processes have one: the workers' are copies
 
 
-class CountedEnvironment(a3c.Environment):
-    steps = 0
+def steps(folder):
+    """How many steps each process has played: {process number: steps}."""
+    return {int(path.name.rpartition("-")[2]): path.stat().st_size
+            for path in folder.glob("steps-*")}
 
+
+class CountedEnvironment(a3c.Environment):
     def reward(self, r, step, done):  # called once a step
-        self.steps += 1
+        with open(Path(os.environ["NOTES"], f"steps-{os.getpid()}"), "a") as notes:
+            notes.write(".")
         return super().reward(r, step, done)
 
 
 class Worker(a3c.Worker_thread):
-    """Learns when two processes are there."""
+    """Worker 0 begins when worker 1 has played some hundred steps."""
     environment_class = CountedEnvironment
 
     def learn(self):
         note("worker", f"{a3c.ENV} {a3c.GAMMA}")
-        self.progress.wait_until(lambda: len(pids(Path(os.environ["NOTES"]), "worker")) > 1)
-        try:
-            super().learn()
-        finally:
-            note(f"steps-{self.name}", str(self.environment.steps))
+        notes = Path(os.environ["NOTES"])
+        if self.server.number == 0:
+            self.progress.wait_until(lambda: sum(steps(notes).values()) > 300)
+        super().learn()
 
 
 class FailingWorker(Worker):
@@ -153,8 +157,8 @@ def nothing_is_left(process):
     until(lambda: not session(process.pid))
 
 
-def test_a_call_updates_as_the_script_does(rng):
-    """Weights and averages are bit for bit those of a server that got the same gradients."""
+def test_the_actor_makes_the_same_updates_as_the_scripts_server(rng):
+    """Its weights and RMSProp's averages are bit for bit the same. (Here it runs without Ray.)"""
     with tf.Graph().as_default():
         server = a3c.ParameterServer(helpers.options())
         gradients = [tf.placeholder(tf.float32, w.shape) for w in server.weights]
@@ -162,22 +166,22 @@ def test_a_call_updates_as_the_script_does(rng):
         variables = server.weights + server.optimizer.variables()
         server.initialize()
     parameters = distributed.Parameters(a3c.ParameterServer, {})
-    parameters.begin(100, *server.session.run(variables))
-    for step in 1, 2, 3:
+    parameters.begin(0, *server.session.run(variables))  # the same first values
+    for _ in range(3):
         g = [rng.normal(size=w.shape).astype("float32") for w in server.weights]
         update(*g)
-        frames, learned, *weights = parameters.call(10, *g)
-        assert (frames, learned) == (100 + 10 * step, False)
+        _, _, *weights = parameters.call(10, *g)
         assert helpers.same(weights, server.session.run(server.weights))
     assert helpers.same(parameters.values(), server.session.run(variables))
 
 
-def test_a_call_without_gradients_changes_no_weights():
+def test_a_call_without_gradients_counts_its_frames_but_changes_no_weights():
     parameters = distributed.Parameters(a3c.ParameterServer, {})
     values = [0.5 + 0 * value for value in parameters.server.session.run(
         [v.initial_value for v in parameters.variables])]
-    parameters.begin(0, *values)
-    assert parameters.call(7)[0] == 7
+    parameters.begin(100, *values)
+    frames, learned, *_ = parameters.call(7)
+    assert (frames, learned) == (107, False)
     assert helpers.same(parameters.values(), values)
 
 
@@ -185,14 +189,12 @@ def test_frames_are_those_of_all_workers(start, tmp_path):
     process = start(never_learned, "--max-frames", 6000)
     status, out, err = helpers.finish(process)
     assert (status, err) == (1, "")
-    played = {}
-    for path in (tmp_path / "notes").glob("steps-*"):
-        pid = path.name.rpartition("-")[2]
-        played[pid] = played.get(pid, 0) + int(path.read_text())
     frames = int(re.search(r"^Not learned after (\d+) frames", out, re.M)[1])
-    assert len(played) == 2 and min(played.values()) > 500
-    # What a worker has played since its last update isn't told: at most 10 steps of a thread.
-    assert 6000 <= frames <= sum(played.values()) <= frames + 2 * 2 * 10
+    played = steps(tmp_path / "notes")
+    assert len(played) == 2 and min(played.values()) > 100
+    # Each of the four threads may have counted one more step before it was ended, and may have
+    # played up to 10 that it didn't tell.
+    assert 6000 <= frames and -4 <= sum(played.values()) - frames <= 40
 
 
 def test_what_all_learned_is_saved_and_the_script_can_play_it(start, tmp_path):
@@ -239,13 +241,13 @@ def test_a_killed_parameter_server_ends_all(start, tmp_path):
 @posix
 @pytest.mark.parametrize("seconds", [2, pytest.param(30, marks=pytest.mark.long)])
 def test_a_parameter_server_that_stalls_is_waited_for(start, tmp_path, seconds):
-    process = start(never_learned, "--max-frames", 8000)
+    process = start(never_learned, "--max-frames", 20_000)
     actor, _ = both_learn(process, tmp_path / "notes")
     os.kill(actor, signal.SIGSTOP)
     time.sleep(seconds)
     os.kill(actor, signal.SIGCONT)
     status, out, _ = helpers.finish(process)
-    assert status == 1 and re.search(r"^Not learned after 80\d\d frames", out, re.M)
+    assert status == 1 and re.search(r"^Not learned after 20\d\d\d frames", out, re.M)
 
 
 @posix
@@ -259,12 +261,11 @@ def test_ctrl_c_saves_and_leaves_no_process(start, tmp_path, moment):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130
-    ours, *of_ray = err.splitlines()
-    stopped = re.fullmatch(r"Stopped after (\d+) frames", ours)
-    assert stopped, err
     # Ray may say that it gives up the calls that a stalled actor hasn't answered.
-    assert moment == "stalled" or not of_ray
-    assert all("Failed to push error to driver" in line for line in of_ray)
+    rest = [line for line in err.splitlines() if "Failed to push error to driver" not in line]
+    assert moment == "stalled" or err.splitlines() == rest
+    assert len(rest) == 1, err
+    stopped = re.fullmatch(r"Stopped after (\d+) frames", rest[0])
     latest = tf.train.latest_checkpoint(tmp_path / "saved")
     assert int(latest.rpartition("-")[2]) == int(stopped[1])
     nothing_is_left(process)

@@ -1,6 +1,7 @@
 """Fault drills: Ctrl-C at any moment, kills, exceptions, cores.
 
-Each test's number is the seed of its moment. `-m long` tries more moments."""
+Each test's number is the seed of its moment. `-m long` tries more moments. This file is also the
+program that tests start: python test_drills.py WORKER_CLASS [OPTION]..."""
 import collections
 import contextlib
 import itertools
@@ -45,7 +46,7 @@ def signal_after(process, seconds, signum):
 
 
 # A line, and the first and the last moment after it in seconds: learning, evaluating, filming
-STAGES = (" 50 episodes: ", 0.0, 0.5), ("Threshold reached", 0.0, 0.05), ("Learned after", 0.0, 2.0)
+STAGES = (" 50 episodes: ", 0.0, 0.5), ("Threshold reached", 0.0, 0.05), ("Learned after", 0.0, 1.0)
 
 
 @posix
@@ -151,23 +152,36 @@ class WatchedWorker(a3c.Worker_thread):
 
 
 @pytest.mark.parametrize("victim, filming", [
-    ("local_thread2", False), ("test_thread", False), ("test_thread", True)])
+    pytest.param("local_thread2", False, id="learning"),
+    pytest.param("test_thread", False, id="evaluating"),
+    pytest.param("test_thread", True, id="filming")])
 def test_an_exception_in_any_thread_ends_all_and_names_it(tmp_path, monkeypatch, victim, filming):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)
+    monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)  # so that all three moments come soon
     monkeypatch.setattr(Watched, "victim", victim)
     monkeypatch.setattr(Watched, "filming", filming)
     with pytest.raises(RuntimeError, match=f"^{victim} failed: .*on purpose"):
         a3c.main(["--checkpoint", "saved"], server_class=KeptServer, worker_class=WatchedWorker)
-    assert film_lengths(tmp_path) == [] and KeptServer.latest.progress.learners == 0
+    assert KeptServer.latest.progress.learners == 0  # all have ended
+    assert film_lengths(tmp_path) == []
+    # A failure saves nothing. The last save is that of the start or, before a film, what passed.
     assert play("saved")[0] == (KeptServer.latest.progress.frames if filming else 0)
 
 
+class FailingEnvironment(Watched):
+    victim = "test_thread"
+
+
+class FailingTester(a3c.Worker_thread):
+    environment_class = FailingEnvironment
+
+
 def test_an_exception_is_shown_once_with_status_1(tmp_path):
-    process = start("WatchedWorker", *NO_FILMS, cwd=tmp_path, program=__file__)
+    process = start("FailingTester", *NO_FILMS, cwd=tmp_path, program=__file__)
     status, out, err = finish(process)
     assert status == 1 and "Learned after" not in out
-    assert err.count("Traceback") == 2 and err.count("the direct cause of the following") == 1
+    assert err.count("Traceback") == 2  # of the exception, and of the RuntimeError that names it
+    assert err.count("the direct cause of the following") == 1
     assert re.search(r"\nRuntimeError: test_thread failed: .*on purpose", err)
 
 
@@ -175,6 +189,7 @@ def test_an_exception_is_shown_once_with_status_1(tmp_path):
 def test_learners_share_one_core_and_the_other_threads_are_free(monkeypatch):
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)
     before = frozenset(os.sched_getaffinity(0))
+    Watched.cores.clear()
     args = *NO_FILMS, "--workers", "12"
     assert a3c.main(args, server_class=KeptServer, worker_class=WatchedWorker) == 0
     assert Watched.cores.pop("test_thread") == {before}
@@ -184,10 +199,15 @@ def test_learners_share_one_core_and_the_other_threads_are_free(monkeypatch):
 
 
 def test_the_graph_is_complete_before_threads_use_it():
-    a3c.main([*NO_FILMS, "--max-frames", "1"], server_class=KeptServer)
-    assert KeptServer.latest.session.graph.finalized
+    complete = []
+
+    class Worker(a3c.Worker_thread):
+        def work(self):
+            complete.append(self.server.session.graph.finalized)
+            super().work()
+    a3c.main([*NO_FILMS, "--max-frames", "1", "--workers", "2"], worker_class=Worker)
+    assert complete == [True] * 3
 
 
 if __name__ == "__main__":
-    Watched.victim = "test_thread"
     sys.exit(a3c.main(sys.argv[2:], worker_class=globals()[sys.argv[1]]))

@@ -8,7 +8,8 @@ from helpers import Built, EndsAt, a3c
 
 
 def play(worker, env):
-    """One episode. Returns all calls that were made in it, in order, and the score."""
+    """One episode. Returns all calls that were made in it, in order, and the score. Each method is
+    replaced by one that notes the call and then makes it."""
     seen, agent = unittest.mock.Mock(), worker.environment.agent
     for owner, *names in [
             (env, "step"), (worker.progress, "next_frame"),
@@ -37,22 +38,26 @@ def test_an_episode_goes_in_this_order(learning):
 
 
 @pytest.mark.parametrize("falls, limit_is_end, reward", [
-    (12, True, -1), (198, True, -1), (199, True, 1), (None, True, 1), (None, False, 1),
-    (200, False, 1)])
+    pytest.param(12, True, -1, id="falls at step 12"),
+    pytest.param(198, True, -1, id="falls at step 198"),
+    pytest.param(199, True, 1, id="falls at step 199"),
+    pytest.param(None, True, 1, id="time limit, an end"),
+    pytest.param(None, False, 1, id="time limit, no end"),
+    pytest.param(200, False, 1, id="falls at the time limit")])
 def test_rewards_tell_success_and_what_follows_an_end(
         monkeypatch, falls, limit_is_end, reward):
     monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", limit_is_end)
     env, steps = EndsAt(falls), falls or 200
     seen, score = play(Built(1).learners[0], env)
     samples = zip(*(call.args for call in seen.train_push.call_args_list))
-    s, a, R, s_, weights = map(np.array, samples)
+    s, a, R, s_, factors = map(np.array, samples)
     assert score == steps and s[:, 0].tolist() == list(range(steps))  # every step once
     assert a.tolist() == env.actions and 0 < sum(env.actions) < steps
     np.testing.assert_allclose(R[:-5], 0)
     np.testing.assert_allclose(R[-5:], [reward * 0.99 ** k for k in (4, 3, 2, 1, 0)])
-    np.testing.assert_allclose(weights[:-5], 0.99 ** 5)
+    np.testing.assert_allclose(factors[:-5], 0.99 ** 5)
     last = [0] * 5 if falls or limit_is_end else [0.99 ** n for n in (5, 4, 3, 2, 1)]
-    np.testing.assert_allclose(weights[-5:], last)
+    np.testing.assert_allclose(factors[-5:], last)
 
 
 @pytest.mark.parametrize("reward", [2.5, -1.0])

@@ -11,7 +11,8 @@ sys.path.insert(0, str(ROOT / ".github"))
 import figures  # noqa: E402
 
 SIZES = {"film.gif": (800, 300), "run.png": (1600, 1160), "knows.png": (1600, 1120),
-         "fall.png": (1600, 1160), "threads.png": (1600, 1080), "baseline.png": (1600, 880)}
+         "fall.png": (1600, 1160), "threads.png": (1600, 1080), "baseline.png": (1600, 880),
+         "programs.png": (1600, 1000), "exercises.png": (1600, 1320)}
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +24,10 @@ def drawn(tmp_path_factory):
     subprocess.run([sys.executable, "-c", words, folder], check=True, cwd=figures.HERE,
                    env=environment_variables())
     return folder
+
+
+def test_those_are_all_pictures(drawn):
+    assert {path.name for path in drawn.iterdir()} == set(SIZES)
 
 
 @pytest.mark.parametrize("name", SIZES)

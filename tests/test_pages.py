@@ -139,27 +139,31 @@ def test_the_episodes_step_by_step_are_what_the_command_prints():
     assert "\n".join(shown).strip() == printed.stdout.strip(), printed.stderr
 
 
+def check_that_updates_fit_together(text):
+    """Each line is like  `322  #25      pulls #25`  or  `1213  #27      updates: gradient at #25`:
+    microseconds, the server's version, what a learner did. The second learner's are indented."""
+    learners, pulled, latest = set(), {}, None
+    for line in text.splitlines():
+        server, indent, what, of = re.match(r" *\d+  #(\d+)( +)(\w+).* #(\d+)$", line).groups()
+        learner = len(indent) > 9
+        learners.add(learner)
+        if what == "pulls":
+            assert server == of == (latest or of)
+            pulled[learner] = of
+        else:
+            assert of == pulled.get(learner, of)
+            assert latest is None or int(server) == int(latest) + 1
+        latest = server
+    assert len(learners) == 2
+
+
 def test_the_recorded_updates_are_of_a_run_and_fit_together():
-    def check(text):
-        learners, pulled, latest = set(), {}, None
-        for line in text.splitlines():
-            server, indent, what, of = re.match(r" *\d+  #(\d+)( +)(\w+).* #(\d+)$", line).groups()
-            learner = len(indent) > 9
-            learners.add(learner)
-            if what == "pulls":
-                assert server == of == (latest or of)
-                pulled[learner] = of
-            else:
-                assert of == pulled.get(learner, of)
-                assert latest is None or int(server) == int(latest) + 1
-            latest = server
-        assert len(learners) == 2
     command = re.search(r"`python (\.github/timeline.py)`", SENTENCES)[1]
     printed = subprocess.run([sys.executable, command], cwd=ROOT, capture_output=True, text=True)
     head, *lines = printed.stdout.split("\n\n")[0].splitlines()
     [shown] = re.findall(rf"^```\n{re.escape(head)}\n(.*?)^```", README, re.M | re.S)
-    check("\n".join(lines))
-    check(shown)
+    check_that_updates_fit_together("\n".join(lines))
+    check_that_updates_fit_together(shown)
     assert re.search(r"mean, \d+ % fresh\n", printed.stdout), printed.stderr
 
 
@@ -211,18 +215,26 @@ def test_the_commands_of_the_script_run_one_after_the_other(tmp_path, with_check
     assert {path.name for path in tmp_path.iterdir()} == makes
 
 
-def test_the_other_commands_are_those_that_ci_and_the_next_test_run():
-    rest = [line for line in COMMANDS if line not in OF_SCRIPT]
-    assert rest[0].endswith("&& .venv/bin/python a3c_cartpole.py")
-    benchmark = "python tests/benchmark.py --learning --seeds 20 --max-frames 400000"
-    assert rest[1] == benchmark and rest[3] == benchmark
-    assert rest[2].endswith("&& .venv/bin/python -m pytest -n 2 tests")
-    assert rest[4:8] == ["python -m pytest tests -m long", "python tests/sabotage.py",
-                         "python tests/versions.py", "python tests/benchmark.py"]
-    programs = ("clipped", "pendulum", "memory", "memory_pendulum", "ga3c", "distributed", "pong",
-                "distributed")
-    assert [line.split()[1] for line in rest[8:]] == [f"tests/variants/{name}.py"
-                                                      for name in programs]
+def test_the_other_commands_are_those_that_ci_and_the_tests_here_run():
+    venv, learning = "python3 -m venv .venv && ", "python tests/benchmark.py --learning --seeds 20"
+    assert [line for line in COMMANDS if line not in OF_SCRIPT] == [
+        venv + ".venv/bin/pip install -r requirements.txt && .venv/bin/python a3c_cartpole.py",
+        learning + " --max-frames 400000",
+        venv + ".venv/bin/pip install -r requirements.txt -r tests/requirements.txt && "
+        ".venv/bin/python -m pytest -n 2 tests",
+        learning + " --max-frames 400000",
+        "python -m pytest tests -m long",
+        "python tests/sabotage.py",
+        "python tests/versions.py",
+        "python tests/benchmark.py",
+        "python tests/variants/clipped.py",
+        "python tests/variants/pendulum.py",
+        "python tests/variants/memory.py",
+        "python tests/variants/memory_pendulum.py",
+        "python tests/variants/ga3c.py",
+        "python tests/variants/distributed.py",
+        "python tests/variants/pong.py --checkpoint pong",
+        "python tests/variants/distributed.py --processes 2"]
 
 
 @pytest.mark.parametrize("command, says", [

@@ -33,7 +33,8 @@ NO_FILMS = "--render", "none", "--workers", "1"
 
 
 def refusal(args, capfd):
-    """The one line that these words of a command line are refused with."""
+    """The line that these words of a command line are refused with. It has to be a single line on
+    stderr, with status 2 and nothing on stdout."""
     capfd.readouterr()
     with pytest.raises(SystemExit) as end:
         a3c.main([*NO_FILMS, "--max-frames", "50", *args])
@@ -75,7 +76,8 @@ def test_it_learns_and_says_so(learned):
 
 def test_every_fifty_episodes_it_says_how_far_it_is(learned):
     [episodes] = numbers(r"^Learned after \d+ frames, (\d+)", learned[1])
-    assert numbers(r"(\d+) episodes: ", learned[1]) == list(range(50, int(episodes) + 1, 50))
+    said = numbers(r"(\d+) episodes: ", learned[1])
+    assert set(said) >= set(range(50, int(episodes) + 1, 50))  # a slow run says it in between, too
 
 
 def test_the_seconds_it_prints_grow_up_to_those_it_took(learned):
@@ -140,14 +142,20 @@ def test_means_are_of_the_latest_fifty_episodes_and_seconds_since_the_start(cloc
 
 def test_the_last_line_counts_all_episodes(clock, capfd):
     log = new_log()
-    for _ in range(60):
+    for _ in range(60):  # more than the fifty that a mean is of
         log.episode("local_thread1", 20)
-    clock.now, log.progress.frames = 1007.5, 1200
+    clock.now += 7.5
+    log.progress.frames = 1200
     capfd.readouterr()
     log.learned()
+    assert capfd.readouterr().out == "Learned after 1200 frames, 60 episodes, 7.5 s\n"
+
+
+def test_the_last_line_of_a_run_that_did_not_learn_says_the_frames(capfd):
+    log = new_log()
+    log.progress.frames = 1200
     log.not_learned()
-    assert capfd.readouterr().out.splitlines() == [
-        "Learned after 1200 frames, 60 episodes, 7.5 s", "Not learned after 1200 frames"]
+    assert capfd.readouterr().out.splitlines()[-1] == "Not learned after 1200 frames"
 
 
 def test_threshold_and_evaluation_say_their_means_and_of_how_many(monkeypatch, capfd):
@@ -222,7 +230,7 @@ def show(*words):
 
 
 def test_a_film_is_never_overwritten_not_even_in_the_same_second(tmp_path, monkeypatch):
-    monkeypatch.setattr(a3c.time, "strftime", lambda pattern: "now")
+    monkeypatch.setattr(a3c.time, "strftime", lambda pattern: "now")  # the same folder twice
     show("--render", "video", "--video-dir", tmp_path)
     before = contents(tmp_path)
     assert before
@@ -232,9 +240,8 @@ def test_a_film_is_never_overwritten_not_even_in_the_same_second(tmp_path, monke
 
 
 def test_each_run_films_into_a_folder_of_its_own(tmp_path, monkeypatch):
-    seconds = iter(["12:00:01", "12:00:02"])
-    monkeypatch.setattr(a3c.time, "strftime", lambda pattern: next(seconds).replace(":", ""))
     for runs in 1, 2:
+        monkeypatch.setattr(a3c.time, "strftime", lambda pattern, now=f"12000{runs}": now)
         show("--render", "video", "--video-dir", tmp_path)
         assert len(list(tmp_path.glob("*/test-1-episode-0.mp4"))) == runs
 
@@ -261,10 +268,9 @@ def test_no_window_can_open_without_a_screen(monkeypatch):
     assert not a3c.can_open_window()
 
 
-@pytest.mark.parametrize("render", ["auto", "video", "none"])
-def test_where_no_window_can_open_it_goes_on_without(monkeypatch, render):
+def test_where_no_window_can_open_auto_does_without(monkeypatch):
     monkeypatch.setattr(a3c, "can_open_window", lambda: False)
-    assert not a3c.parse(["--render", render]).window
+    assert not a3c.parse(["--render", "auto"]).window
 
 
 def test_human_is_refused_where_no_window_can_open(monkeypatch, capfd):
@@ -328,7 +334,10 @@ def test_while_it_learns_it_says_how_far_it_is_and_saves(tmp_path, monkeypatch, 
         def learn(self):
             for frames in 7, 9:
                 self.progress.frames = frames
-                self.progress.wait_until((tmp_path / f"model-{frames}.index").exists)
+                index = tmp_path / f"model-{frames}.index"
+                for _ in range(2):  # before the second save the line is printed, too
+                    self.progress.wait_until(index.exists)
+                    index.unlink()
     monkeypatch.setattr(a3c, "SAVE_SECONDS", 0)
     assert a3c.main([*NO_FILMS, "--checkpoint", str(tmp_path)], worker_class=Worker) == 1
     out = capfd.readouterr().out
@@ -366,7 +375,7 @@ def test_nothing_of_a_run_stays_in_memory():
 
 # Refusals
 
-@pytest.mark.parametrize("args", [
+@pytest.mark.parametrize("args", [  # the last option of each is the wrong one
     "--workers 0", "--workers 257", "--workers two", "--seed 1.5", "--max-frames 0",
     "--speed", "--play", "--play --checkpoint empty", "--checkpoint file/below",
     "--logdir file", "--logdir curves --render video --video-dir file",
@@ -420,7 +429,8 @@ def test_the_top_level_shows_four_entries():
 
 
 def test_tensorflow_missing_is_one_line(tmp_path):
-    (tmp_path / "tensorflow.py").write_text("import missing")
-    env = environment_variables(PYTHONPATH=str(tmp_path))
+    stand_in = "raise ModuleNotFoundError(\"No module named 'tensorflow'\")"
+    (tmp_path / "tensorflow.py").write_text(stand_in)
+    env = environment_variables(PYTHONPATH=str(tmp_path))  # it is found before the real one
     assert finish(start(cwd=tmp_path, env=env)) == (
-        1, "", "No module named 'missing': run  pip install -r requirements.txt\n")
+        1, "", "No module named 'tensorflow': run  pip install -r requirements.txt\n")

@@ -3,6 +3,7 @@ import re
 import signal
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from helpers import (
     averages,
     batch,
     begin,
+    differences,
     film_lengths,
     finish,
     gradient,
@@ -42,10 +44,12 @@ import pong  # noqa: E402
 def build(monkeypatch, rng):
     """build(variant, learners): with its settings, which are put back, and random weights."""
     def make(variant, learners=1, **settings):
+        # To set each constant to its own value makes pytest put it back after the test.
         for module in a3c, memory:
             for name in filter(str.isupper, dir(module)):
                 monkeypatch.setattr(module, name, getattr(module, name))
         monkeypatch.setattr(a3c, "Tmax", a3c.Tmax)
+        # The variant's main then assigns its constants, and returns its classes.
         monkeypatch.setattr(a3c, "main", lambda argv, *classes: classes)
         classes = variant.main([])
         for name, value in settings.items():
@@ -60,7 +64,7 @@ def build(monkeypatch, rng):
 
 @pytest.mark.parametrize("name", [
     "clipped", "ga3c", "memory", "memory_pendulum", "pendulum", "pong"])
-def test_each_learns_saves_and_films_what_it_learned(tmp_path, name):
+def test_each_trains_saves_and_films(tmp_path, name):
     program = VARIANTS / f"{name}.py"
     args = "--workers", 2, "--max-frames", 300, "--render", "none", "--checkpoint", "saved"
     status, out, err = finish(start(*args, cwd=tmp_path, program=program))
@@ -81,7 +85,7 @@ def test_clipped_gradients_at_a_rate_that_falls_equal_numpy(build, rng, frames):
     samples = batch(rng)
     gradients = gradient(built.values(built.brains[0].weights), *samples)
     norm = sum((g ** 2).sum() for g in gradients) ** 0.5
-    assert norm > 1
+    assert norm > 1  # so it is clipped
     shortened = [g * 0.5 / norm for g in gradients]
     moved = [w.copy() for w in weights]
     rmsprop(moved, squares, shortened)
@@ -252,21 +256,12 @@ def test_gae_and_the_gradient_through_the_lstm_equal_numpy(build, rng, ended):
     delta = r + 0.9 * follows * values[1:] - values[:-1]
     advantage = [sum((0.9 * 0.95) ** (u - t) * delta[u] for u in range(t, n)) for t in range(n)]
 
-    def loss(weights):
+    def loss():
         p, v, _ = lstm(weights, seen[:n], c, h)
         actor = -np.log(p[np.arange(n), a]) * advantage
         critic = 0.5 * (values[:-1] + advantage - v) ** 2
         return (actor + critic + 0.01 * (p * np.log(p)).sum(axis=1)).mean()
-    gradients = []
-    for w in weights:
-        g = np.zeros_like(w)
-        for i in np.ndindex(w.shape):
-            w[i] += 1e-5
-            up = loss(weights)
-            w[i] -= 2e-5
-            g[i] = (up - loss(weights)) / 2e-5
-            w[i] += 1e-5
-        gradients.append(g)
+    gradients = differences(loss, weights)
     brain.remembered = states[n, 2:]  # after the last step; the others are in their states
     brain.train_queue = [(states[t], a[t], r[t], states[t + 1], 0.9 * follows[t])
                          for t in range(n)]
@@ -275,7 +270,8 @@ def test_gae_and_the_gradient_through_the_lstm_equal_numpy(build, rng, ended):
     norm = sum((g ** 2).sum() for g in gradients) ** 0.5
     after = zip(before, built.values(built.server.weights), built.values(averages(built.server)))
     for g, (old, new, average) in zip(gradients, after):
-        g *= min(1, 0.5 / norm)
+        g *= min(1, 0.5 / norm)  # clipped
+        # RMSProp's averages start at 1, and the learning rate is 2e-3.
         np.testing.assert_allclose(average - 0.99, 0.01 * g ** 2, rtol=0.02, atol=2e-7)
         np.testing.assert_allclose(new - old, -2e-3 * g / average ** 0.5, rtol=0.02, atol=1e-7)
 
@@ -335,6 +331,8 @@ def test_nobody_waits_at_ga3cs_queues_after_a_stop():
                for args in ((full.give, 2), (empty.take,))]
     for thread in threads:
         thread.start()
+    time.sleep(0.3)  # now both wait
+    assert not stopped
     progress.coordinator.request_stop()
     for thread in threads:
         thread.join(timeout=20)
@@ -376,7 +374,7 @@ def test_ga3cs_threads_end_after_a_passed_evaluation_and_its_weights_stay(build)
     assert same(*map(built.values, (weights, built.server.weights)))
 
 
-def test_two_predictors_and_trainers_share_ga3cs_work(build, monkeypatch):
+def test_ga3c_ends_with_two_predictors_and_two_trainers(build, monkeypatch):
     monkeypatch.setattr(ga3c, "PREDICTORS", 2)
     monkeypatch.setattr(ga3c, "TRAINERS", 2)
     built = build(ga3c, learners=4)
@@ -445,7 +443,8 @@ def test_pongs_actions_and_frames(build):
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_pongs_returns_reach_to_the_end_of_their_segment(build, rng, terminal):
-    """47 steps are segments of 20, 20 and 7. Each return sums the rewards to its segment's end."""
+    """47 steps are segments of 20 (Pong's Tmax), 20 and 7. Each return sums the rewards up to the
+    end of its segment. The state of step t is the number t."""
     agent = build(pong).learners[0].environment.agent
     r = rng.normal(size=47)
     for t in range(47):
@@ -454,7 +453,7 @@ def test_pongs_returns_reach_to_the_end_of_their_segment(build, rng, terminal):
     samples = agent.brain.train_queue
     assert [s for s, *_ in samples] == list(range(47)) and not agent.memory
     for t, (_, _, R, s_, gamma_n) in enumerate(samples):
-        end = min(20 * (t // 20) + 20, 47)
+        end = min(t - t % 20 + 20, 47)
         assert R == pytest.approx(sum(0.99 ** k * r[t + k] for k in range(end - t)))
         assert s_ == end
         assert gamma_n == (0 if terminal and end == 47 else pytest.approx(0.99 ** (end - t)))
@@ -463,11 +462,13 @@ def test_pongs_returns_reach_to_the_end_of_their_segment(build, rng, terminal):
 def best_mean(name, folder, frames):
     """The best mean of fifty episodes that a program prints in so many frames."""
     words = "--render", "none", "--seed", 100, "--test-episodes", 1, "--max-frames", frames
-    status, out, err = finish(start(*words, cwd=folder, program=VARIANTS / f"{name}.py"))
+    process = start(*words, cwd=folder, program=VARIANTS / f"{name}.py")
+    status, out, err = finish(process, seconds=840)
     assert status in (0, 1), err
     return status, max(map(float, re.findall(r"mean (\S+) of the last 50", out)))
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name, frames, at_least", [
     ("clipped", 40_000, 50), ("ga3c", 80_000, 50), ("pendulum", 150_000, -700)])
 def test_the_score_rises(tmp_path, name, frames, at_least):

@@ -120,7 +120,7 @@ class Server(a3c.ParameterServer):
             except ray.exceptions.GetTimeoutError:  # the actor stalls
                 if self.progress.coordinator.should_stop():
                     return self.latest  # Ray may crash if it shuts down while a thread waits for it
-            except (ray.exceptions.RayActorError, SystemExit):  # the actor or Ray has ended
+            except ray.exceptions.RayActorError:  # the actor has died
                 self.progress.coordinator.request_stop()
                 return self.latest
         frames, learned, *weights = answer

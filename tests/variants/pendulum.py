@@ -8,14 +8,14 @@ and each action is drawn from it:
     entropy = log σ + log(2πe) / 2
 The loss is the script's, with these formulas for log π and the entropy. The critic has a network of
 its own, because its large errors would spoil a layer that it shares with the actor. An episode ends
-because its 200 steps are up, and for no other reason. The pendulum would go on, so V(s') counts
+because its 200 steps are up, and for no other reason. The pendulum would go on, so V(s_) counts
 after the last step, too. The environment cuts off a torque that is too large. A sample holds the
 torque as it was drawn, before the cut, because log π is computed for that one.
 
 Continuous actions are from the A3C paper, arXiv:1602.01783 (its MuJoCo tasks); the program follows
-MorvanZhou's A3C_continuous_action.py. What to look at when it runs (--logdir): the score rises
-from about -1,200 to -200. loss/entropy is minus the entropy, times LOSS_ENTROPY, so it rises while
-the spread shrinks.
+MorvanZhou's A3C_continuous_action.py. What to look at when it runs (--logdir): the mean score in
+training rises from below -1,200 to about -270. Evaluations are better, because they take the mean
+torque. loss/entropy is minus the entropy, times LOSS_ENTROPY, so it rises while the spread shrinks.
 """
 import sys
 from pathlib import Path
