@@ -2,8 +2,10 @@
 
 Makes each change that exercises.md shows, and lets the changed script learn with seeds 0 to 19. The
 unchanged script, number 0, learns with seeds 0 to 99. All results go into data/exercises.json.
-Without a NUMBER, it only shows what was counted.
+Without a NUMBER, it only shows what was counted. With `values NUMBER` it shows what V is like after
+learning, with seeds 0 to 4.
 """
+import importlib.util
 import json
 import math
 import re
@@ -40,22 +42,61 @@ def apply(diff, text):
     return text
 
 
-def count(number):
-    sys.path.insert(0, str(ROOT / "tests"))
-    import benchmark
+def changed_script(number):
     text = (ROOT / "a3c_cartpole.py").read_text(encoding="utf-8")
     for exercise in TOGETHER.get(number, [number]):
         for diff in changes().get(exercise, []):
             text = apply(diff, text)
+    return text
+
+
+def count(number):
+    sys.path.insert(0, str(ROOT / "tests"))
+    import benchmark
     options = ["--max-frames", str(LIMIT), *OPTIONS.get(number, [])]
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, "a3c_cartpole.py")
-        program.write_text(text, encoding="utf-8")
+        program.write_text(changed_script(number), encoding="utf-8")
         for seed in range(100 if number == "0" else 20):
             run = benchmark.learn(seed, program, options)
             rows.append([run.get(key) for key in ("frames", "half_way", "failed", "policy")])
     return rows
+
+
+def values(number, seed):
+    """V in every state of ten episodes that a learned policy plays."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder, "a3c_cartpole.py")
+        program.write_text(changed_script(number), encoding="utf-8")
+        spec = importlib.util.spec_from_file_location("changed", program)
+        a3c = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(a3c)
+    found = []
+
+    class Brain(a3c.LocalBrain):
+        def _build_graph(self):
+            super()._build_graph()
+            s = a3c.tf.placeholder(a3c.tf.float32, (None, a3c.NUM_STATES))
+            _, v = self.forward(s)
+            self.predict_v = a3c.GraphCall(self.server.session, [s], [v])
+
+    class Agent(a3c.Agent):
+        brain_class = Brain
+
+        def act(self, s, greedy=False):
+            if greedy and self.progress.learned:
+                found.extend(self.brain.predict_v(s[np.newaxis])[0])
+            return super().act(s, greedy)
+
+    class Environment(a3c.Environment):
+        agent_class = Agent
+
+    class Worker(a3c.Worker_thread):
+        environment_class = Environment
+    words = "--render", "none", "--test-episodes", "10", "--seed", str(seed)
+    a3c.main(words, worker_class=Worker)
+    return found
 
 
 def median(rows, column):
@@ -101,6 +142,12 @@ def load():
 
 
 def main():
+    if sys.argv[1:2] == ["values"]:
+        for seed in range(5):
+            v = values(sys.argv[2], seed)
+            print(f"Seed {seed}: V is {np.mean(v):.1f} on average, "
+                  f"from {min(v):.1f} to {max(v):.1f}")
+        return
     results = load()
     for number in sys.argv[1:]:
         results = {**results, number: count(number)}

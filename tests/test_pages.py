@@ -204,6 +204,11 @@ def test_our_lines_for_the_papers_return_look_ahead_to_the_end_of_the_segment(tm
         assert gamma_n == (0 if end == 23 else pytest.approx(0.99 ** (end - t)))
 
 
+def test_values_of_a_learned_policy_are_returns():
+    found = exercises.values("0", seed=1)
+    assert len(found) > 1900 and -1 < min(found) <= max(found) < 1.2
+
+
 @pytest.mark.parametrize("with_checkpoint, makes", [
     (False, {"films", "runs"}), (True, {"saved", "movie"})])
 def test_the_commands_of_the_script_run_one_after_the_other(tmp_path, with_checkpoint, makes):
