@@ -6,9 +6,9 @@ fast it turns. Actor and critic each have an LSTM of their own. The layers after
 x, so that the LSTM itself only has to remember. Gradients are clipped and the learning rate falls,
 as in clipped.py.
 
-The task is that of MorvanZhou's A3C_RNN.py. What to look at when it runs: the score starts at about
--1,200 and keeps rising for half a million frames. With --no-memory, which has pendulum.py's
-settings, its mean stays below -1,000.
+MorvanZhou's A3C_RNN.py also has a recurrent network on Pendulum, but it sees the velocity. What to
+look at when it runs: the score starts at about -1,200 and keeps rising for half a million frames.
+With --no-memory, which has pendulum.py's settings, its mean stays below -1,000.
 """
 import sys
 from pathlib import Path

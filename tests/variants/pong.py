@@ -10,8 +10,9 @@ start for good, and nothing is learned.
 
 Gradients are clipped and the rate falls as in clipped.py. (The rate falls so slowly that it hardly
 matters here.) The numbers are miyosuda's, except RMSProp's epsilon, which is from OpenAI Baselines'
-A2C. His loss is the sum over the 20 samples of an update and the script's is the mean, so his norm
-of 40 becomes 40/20.
+A2C, and the weight of the critic's loss, which is half as large in his program. His loss is the sum
+over the 20 samples of an update and the script's is the mean, so his norm of 40 becomes 40/20. (He
+clips each array by itself; here all are clipped together.)
 
 The task is from the A3C paper, arXiv:1602.01783. It takes about two million steps, each of four
 pictures of the game. Use --checkpoint: the next run continues where the last one stopped. What to
