@@ -231,7 +231,7 @@ def test_a_killed_parameter_server_ends_all(start, tmp_path):
     process = start(never_learned, "--checkpoint", "saved")
     actor, _ = both_learn(process, tmp_path / "notes")
     os.kill(actor, signal.SIGKILL)
-    status, _, err = helpers.finish(process)
+    status, _, err = helpers.finish(process, seconds=60)
     assert status == 1 and "Traceback" not in err
     assert err.splitlines()[-1] == "The parameter server's process has died"  # Ray says more
     assert not tf.train.latest_checkpoint(tmp_path / "saved").endswith("-0")  # the first save
@@ -299,7 +299,7 @@ def test_a_killed_worker_0_ends_all(start, tmp_path):
 
 def test_an_exception_in_a_worker_ends_all_and_is_shown(start):
     process = start(failing)
-    status, _, err = helpers.finish(process)
+    status, _, err = helpers.finish(process, seconds=90)
     assert status == 1 and "ZeroDivisionError: on purpose" in err
     assert "in learn" in err  # the worker's own traceback
     nothing_is_left(process)
