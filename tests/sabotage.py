@@ -50,7 +50,7 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("Environment.run", "self.learning and step % Tmax == 0", "self.learning and step == 0"),
         ("Tmax", "10", "11"),
         ("Environment.run", "done or step % Tmax == 0", "step % Tmax == 0")],
-    "environment::rewards_tell_success_and_what_follows_an_end": [
+    "environment::the_last_reward_tells_success_and_V_counts_only_if_it_could_go_on": [
         ("Environment.reward", "199", "200"),
         ("Environment.run", "terminated or truncated", "truncated"),
         ("Environment.run", "s = s_", "pass")],

@@ -206,7 +206,7 @@ def test_the_graph_is_complete_before_threads_use_it():
             complete.append(self.server.session.graph.finalized)
             super().work()
     a3c.main([*NO_FILMS, "--max-frames", "1", "--workers", "2"], worker_class=Worker)
-    assert complete == [True] * 3
+    assert complete == [True] * 3  # two learners and the test thread
 
 
 if __name__ == "__main__":

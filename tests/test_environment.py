@@ -44,7 +44,7 @@ def test_an_episode_goes_in_this_order(learning):
     pytest.param(None, True, 1, id="time limit, an end"),
     pytest.param(None, False, 1, id="time limit, no end"),
     pytest.param(200, False, 1, id="falls at the time limit")])
-def test_rewards_tell_success_and_what_follows_an_end(
+def test_the_last_reward_tells_success_and_V_counts_only_if_it_could_go_on(
         monkeypatch, falls, limit_is_end, reward):
     monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", limit_is_end)
     env, steps = EndsAt(falls), falls or 200
@@ -53,9 +53,10 @@ def test_rewards_tell_success_and_what_follows_an_end(
     s, a, R, s_, factors = map(np.array, samples)
     assert score == steps and s[:, 0].tolist() == list(range(steps))  # every step once
     assert a.tolist() == env.actions and 0 < sum(env.actions) < steps
-    np.testing.assert_allclose(R[:-5], 0)
+    np.testing.assert_allclose(R[:-5], 0)  # the last reward reaches five steps back
     np.testing.assert_allclose(R[-5:], [reward * 0.99 ** k for k in (4, 3, 2, 1, 0)])
     np.testing.assert_allclose(factors[:-5], 0.99 ** 5)
+    # What multiplies V(s_) in the last five samples
     last = [0] * 5 if falls or limit_is_end else [0.99 ** n for n in (5, 4, 3, 2, 1)]
     np.testing.assert_allclose(factors[-5:], last)
 

@@ -141,7 +141,11 @@ def test_the_episodes_step_by_step_are_what_the_command_prints():
 
 def check_that_updates_fit_together(text):
     """Each line is like  `322  #25      pulls #25`  or  `1213  #27      updates: gradient at #25`:
-    microseconds, the server's version, what a learner did. The second learner's are indented."""
+    microseconds, the server's version, what a learner did. The second learner's are indented.
+
+    A pull gets the latest version. The gradient of an update is at the version that its learner
+    pulled last, and the update raises the version by one. What happened before the first line isn't
+    known, so it is accepted."""
     learners, pulled, latest = set(), {}, None
     for line in text.splitlines():
         server, indent, what, of = re.match(r" *\d+  #(\d+)( +)(\w+).* #(\d+)$", line).groups()

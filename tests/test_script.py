@@ -335,7 +335,9 @@ def test_while_it_learns_it_says_how_far_it_is_and_saves(tmp_path, monkeypatch, 
             for frames in 7, 9:
                 self.progress.frames = frames
                 index = tmp_path / f"model-{frames}.index"
-                for _ in range(2):  # before the second save the line is printed, too
+                # main prints its line, then saves. The line before the first save may be older
+                # than these frames, but not the line before the second.
+                for _ in range(2):
                     self.progress.wait_until(index.exists)
                     index.unlink()
     monkeypatch.setattr(a3c, "SAVE_SECONDS", 0)

@@ -142,24 +142,25 @@ def epsilon(frames):
 
 def whether_it_saves_soon():
     """While learning, that is, and not only at the start."""
+    saves, saved, third_save = [], [], threading.Event()
+
     class Worker(a3c.Worker_thread):
         def work(self):
             if self.learning:
                 self.progress.coordinator.wait_for_stop()
             else:
-                saved.append(enough.wait(timeout=20))
-    saved, saves, enough = [], [], threading.Event()
+                saved.append(third_save.wait(timeout=20))  # the first is that of the start
 
     def save(checkpoint):
         saves.append(checkpoint)
         if len(saves) == 3:
-            enough.set()
+            third_save.set()
     with unittest.mock.patch.object(a3c.Checkpoint, "save", save):
         a3c.main(["--render", "none", "--workers", "1"], worker_class=Worker)
     return saved == [True]
 
 
-# name: (settings to change; what the first of them then decides; a function that measures it)
+# the setting: (settings to change, the value to measure then, how to measure it)
 SETTINGS = {
     "ENV": ({"ENV": "CartPole-v1"}, "CartPole-v1", lambda: Built(1).tester.environment.env.spec.id),
     "NUM_STATES": ({"NUM_STATES": 6}, 6, lambda: weight_shape(0, 0)),
@@ -175,6 +176,7 @@ SETTINGS = {
     "Tmax": ({"Tmax": 4}, [3, 3], pulls_and_updates_in_12_steps),
     "MIN_BATCH": ({"MIN_BATCH": 3}, 3, samples_of_the_first_update),
     "HIDDEN_UNITS": ({"HIDDEN_UNITS": 7}, 7, lambda: weight_shape(0, 1)),
+    # A step is -rate·g / √(average of g²). The gradient g is 2, and the average starts at 1.
     "LEARNING_RATE": ({"LEARNING_RATE": 3}, -3 * 2 / (0.99 * 1 + 0.01 * 2 ** 2) ** 0.5,
                       first_update_of_a_weight),
     "RMSPROP_DECAY": ({"RMSPROP_DECAY": 0.5}, -5e-3 * 2 / (0.5 * 1 + 0.5 * 2 ** 2) ** 0.5,
@@ -192,9 +194,9 @@ SETTINGS = {
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_each_setting_is_honoured(monkeypatch, name):
-    values, decided, measure = SETTINGS[name]
+    values, wanted, measure = SETTINGS[name]
     settings(monkeypatch, **values)
-    assert measure() == pytest.approx(decided)
+    assert measure() == pytest.approx(wanted)
 
 
 def test_no_setting_is_forgotten_here():

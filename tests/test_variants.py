@@ -118,8 +118,8 @@ def test_pendulums_loss_and_its_slopes_equal_numpy(monkeypatch, rng):
         np.testing.assert_allclose(slopes[:, column], (up - down) / 2e-6, rtol=1e-4, atol=1e-6)
 
 
-def test_pendulums_value_equals_numpy(build, rng):
-    built = build(pendulum)
+def test_pendulums_value_equals_numpy(build):
+    build(pendulum)  # for its settings; its own graph can't grow any more
     with tf.Graph().as_default():
         server = pendulum.Server(helpers.options())
         s = np.array([[0.6, -0.8, 5.0]], np.float32)
@@ -127,7 +127,7 @@ def test_pendulums_value_equals_numpy(build, rng):
         server.initialize()
         values, [got] = server.session.run([server.weights, v])
     w1, b1, w2, b2 = values[4:]  # those of the critic
-    assert built.server.weights[4].op.name == "parameter_server/critic/hidden/weights"
+    assert server.weights[4].op.name == "parameter_server/critic/hidden/weights"
     [wanted] = (np.maximum(s / [1, 1, 8] @ w1 + b1, 0) @ w2 + b2)[0]
     assert got == pytest.approx(wanted, rel=1e-4)
 
@@ -349,21 +349,21 @@ def test_what_fails_in_a_helper_of_ga3c_ends_all(monkeypatch, failing):
         ga3c.main(["--render", "none", "--workers", "3"])
 
 
-@pytest.mark.parametrize("name, frames", [
+@pytest.mark.parametrize("name, after_frames", [
     ("local_thread1", 0), ("local_thread1", 30), ("predictor1", 0), ("trainer1", 0),
     ("trainer1", 30), ("test_thread", 0), ("test_thread", 30)])
-def test_whichever_of_ga3cs_threads_is_the_first_to_fail_all_end(build, name, frames):
-    built = build(ga3c, learners=2, EPS_START=1.0)  # goes on for a while without a predictor
+def test_all_of_ga3cs_threads_end_whichever_fails_first(build, name, after_frames):
+    built = build(ga3c, learners=2)
 
     def fail():
-        built.progress.wait_until(lambda: built.progress.frames >= frames)
+        built.progress.wait_until(lambda: built.progress.frames >= after_frames)
         raise ValueError("on purpose")
     workers = [built.tester, *built.learners, *built.server.helpers]
     [failing] = [worker for worker in workers if worker.name == name]
     failing.work = fail
+    all_end(built)
     with pytest.raises(RuntimeError, match=f"^{name} failed: .*on purpose"):
-        all_end(built)
-        built.progress.coordinator.join([])
+        built.progress.coordinator.raise_requested_exception()  # as main does
 
 
 def test_ga3cs_threads_end_after_a_passed_evaluation_and_its_weights_stay(build):

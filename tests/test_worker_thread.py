@@ -74,9 +74,10 @@ def test_all_threads_end_at_a_stop(learning):
 
 
 class Meets(int):
-    """A counter that waits up to a second, when it is first read, for another thread to read it,
-    too. Without a lock, both then write the same number, and a count is lost. A lock keeps the
-    other one out. (Plain numbers don't show a missing lock: many Pythons hardly ever switch threads
+    """A counter that brings a missing lock to light. Before each + and >= a thread waits until a
+    second thread is there, too. Without a lock both then work with the same number, and a count is
+    lost. With a lock nobody comes: after a second the barrier breaks, and from then on nobody
+    waits. (Plain numbers don't show a missing lock, because many Pythons hardly ever switch threads
     between reading and writing.)"""
 
     def __new__(cls, value, barrier=None):
@@ -109,7 +110,7 @@ def call_in_four_threads(function, *args):
 def test_frames_are_counted_when_threads_meet():
     progress = a3c.Progress(4, 100)
     progress.frames = Meets(0)
-    call_in_four_threads(progress.next_frame, True)
+    assert call_in_four_threads(progress.next_frame, True) == [None] * 4
     assert progress.frames == 4
 
 
@@ -123,14 +124,14 @@ def test_threads_that_meet_at_the_last_frame_do_not_all_play_it():
 def test_learners_that_end_together_are_counted():
     progress = a3c.Progress(4, 100)
     progress.learners = Meets(4)
-    call_in_four_threads(progress.learner_ended)
+    assert call_in_four_threads(progress.learner_ended) == [None] * 4
     assert progress.learners == 0
 
 
 def test_episodes_that_end_together_are_counted_in_the_log():
     log = a3c.Log(options(), a3c.Progress(4, 100))
     log.episodes = Meets(0)
-    call_in_four_threads(log.episode, "local_thread1", 20)
+    assert call_in_four_threads(log.episode, "local_thread1", 20) == [None] * 4
     assert log.episodes == 4
 
 
@@ -213,7 +214,7 @@ def test_the_mean_is_of_the_latest_ten_episodes():
 def test_the_ten_episodes_may_be_of_different_learners():
     built, both = Built(2, max_frames=10), threading.Barrier(2, timeout=60)
     for learner in built.learners:
-        plays(learner, 200, before=both.wait)  # so each of them plays five episodes
+        plays(learner, 200, before=both.wait)  # five episodes each: too few for one alone
     plays(built.tester, 200)
     finish(built)
     assert built.progress.learned
