@@ -124,7 +124,8 @@ def start(tmp_path):
         args = program.__name__, "--render", "none", "--workers", 2, *args
         return helpers.start(
             *args, cwd=tmp_path, program=__file__, start_new_session=True,
-            env=helpers.environment_variables(NOTES=str(notes)))
+            # Ray's processes would otherwise give way to all others on a busy machine.
+            env=helpers.environment_variables(NOTES=str(notes), RAY_worker_niceness="0"))
     yield begin
 
 
