@@ -287,6 +287,8 @@ else:
         ("pong.Environment.reward", "r", "-r")],
     "distributed::the_actor_makes_the_same_updates_as_the_scripts_server": [
         ("distributed.Parameters.__init__", "self.server.build_update(gradients)", "tf.no_op()")],
+    "distributed::a_stop_ends_a_call_that_the_actor_does_not_answer": [
+        ("distributed.Server.call", "self.progress.coordinator.should_stop()", "False")],
     "distributed::frames_are_those_of_all_workers": [
         ("distributed.Parameters.call", "self.server.progress.frames += frames", "pass"),
         ("distributed.Server.call", "self.progress.frames += others", "pass")],

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import unittest.mock
 from pathlib import Path
 
 import pytest
@@ -184,6 +185,18 @@ def test_a_call_without_gradients_counts_its_frames_but_changes_no_weights():
     frames, learned, *_ = parameters.call(7)
     assert (frames, learned) == (107, False)
     assert helpers.same(parameters.values(), values)
+
+
+@pytest.mark.timeout(60)  # wrong, it waits for ever
+def test_a_stop_ends_a_call_that_the_actor_does_not_answer(monkeypatch):
+    def get(call, timeout):
+        raise distributed.ray.exceptions.GetTimeoutError
+    monkeypatch.setattr(distributed.ray, "get", get)
+    server = object.__new__(distributed.Server)  # a call needs no network
+    server.progress, server.told, server.latest = a3c.Progress(1, 100), 0, ["the latest weights"]
+    server.parameters = unittest.mock.Mock()
+    server.progress.coordinator.request_stop()
+    assert server.call() == ["the latest weights"]
 
 
 def test_frames_are_those_of_all_workers(start, tmp_path):
