@@ -3,14 +3,14 @@
 Speeds are taken in turn, in several rounds, and shown as median (lowest to highest): on a shared
 machine only ratios mean anything. Learning is what N runs of the real script say, one seed after
 the other. An OPTION that it does not know goes to the script: --workers 1, --max-frames 400000.
---program FILE: learning of a further system. --variants: only compare their speeds.
---against DIR: only compare speeds with the script of another checkout.
+--program FILE: learning of a variant. --variants: only compare the variants' speeds.
+--against DIR: only compare speeds with the script of another checkout, however old.
 --pong DIR: only play the policy of pong.py that is saved in DIR.
 """
 import argparse
+import contextlib
 import functools
 import importlib.util
-import itertools
 import math
 import re
 import signal
@@ -18,26 +18,29 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-import types
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LEARNERS = 1, 2, 4, 8, 16, 32
-FRAMES, ROUNDS = 6000, 15
-RUNS = 5  # of a further system
+FRAMES, ROUNDS = 40_000, 15
+RUNS = 5  # of a variant
 
 
-def in_turn(what, cases, form, rounds=None):
-    """Measure each case once a round, and show the figures, and their ratios to the first case."""
-    figures = {case: [] for case in cases}
-    for _ in range(rounds or ROUNDS):
+def in_turn(cases, rounds):
+    """Measure each case once a round. Returns {case: [what was measured]}."""
+    results = {case: [] for case in cases}
+    for _ in range(rounds):
         for case, measure in cases.items():
-            figures[case].append(measure())
-    first = statistics.median(figures[next(iter(cases))])
+            results[case].append(measure())
+    return results
+
+
+def show(what, results, form):
+    """Print these figures, {case: [figure]}, and their ratios to those of the first case."""
+    first = statistics.median(next(iter(results.values())))
     print(f"{what}: median (lowest to highest), ratio to the first")
-    for case, own in figures.items():
+    for case, own in results.items():
         median, low, high = statistics.median(own), min(own), max(own)
         print(f"{case}: {median:{form}} ({low:{form}} to {high:{form}}), {median / first:.3f}")
 
@@ -51,70 +54,6 @@ def load(name, folder):
     return module
 
 
-class Learners:
-    """n learners and a test thread in a graph of their own."""
-    weights = None  # of the first ones: all measurements start with them
-
-    def __init__(self, a3c, n):
-        start = time.perf_counter()
-        options = a3c.parse(["--render", "none", "--seed", "0", "--workers", str(n)])
-        with a3c.tf.Graph().as_default() as graph, a3c.tf.device("/cpu:0"):
-            a3c.tf.set_random_seed(0)
-            self.server = a3c.ParameterServer(options)
-            self.server.log = types.SimpleNamespace(episode=lambda *told: None,
-                                                    update=lambda told: None)
-            self.workers = [a3c.Worker_thread(f"local_thread{i + 1}", "learning", self.server)
-                            for i in range(n)]
-            a3c.Worker_thread("test_thread", "test", self.server)
-            self.server.initialize()
-            graph.finalize()
-        Learners.weights = Learners.weights or self.server.session.run(self.server.weights)
-        for worker in self.workers:  # calls of the graph are made when they are first used
-            self.play([worker], 20)
-        self.ready = time.perf_counter() - start  # seconds
-
-    def play(self, workers, frames):
-        counts = self.server.progress
-        counts.frames, counts.max_frames, counts.learners = 0, frames, len(workers)
-        threads = [threading.Thread(target=worker.run) for worker in workers]
-        start = time.perf_counter()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert counts.frames == frames and counts.learners == 0
-        return frames / (time.perf_counter() - start)
-
-    def frames_per_second(self):
-        """From the same weights each time: as a policy gets better, updates get fewer."""
-        for variable, value in zip(self.server.weights, self.weights):
-            variable.load(value, self.server.session)
-        return self.play(self.workers, FRAMES)
-
-
-def speed(folders):
-    """Of the scripts in these folders, in turn; folders: their names and paths."""
-    scripts = {name: load(name, folder) for name, folder in folders.items()}
-    frames, seconds = {}, {}
-    for n, (name, a3c) in itertools.product(LEARNERS, scripts.items()):
-        frames[f"{n} learners, {name}"] = Learners(a3c, n).frames_per_second
-        seconds[f"{n} learners, {name}"] = lambda a3c=a3c, n=n: Learners(a3c, n).ready
-    in_turn("frames/s", frames, ",.0f")
-    in_turn("seconds until each learner has played 20 frames", seconds, ".2f")
-
-
-def lines_of(program, *options):
-    """Start a program, and yield the lines that it prints."""
-    command = [sys.executable, program, "--render", "none", *options]
-    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE,
-                               stderr=subprocess.DEVNULL, text=True)
-    try:
-        yield from process.stdout
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait()
-
-
 NEVER_LEARNED = """
 import sys, time
 sys.path[:0] = {paths!r}
@@ -123,67 +62,96 @@ a3c = a3c_cartpole
 a3c.LEARNED_MEAN = float("inf")
 {patch}
 if __name__ == "__main__":
-    sys.exit({main})
+    sys.exit({name}.main({arguments}))
 """
 SLOW_STEPS = """
 class Environment(a3c.Environment):
-    def reward(self, r, step, done):
+    def reward(self, *step):
         end = time.perf_counter() + {seconds}
         while time.perf_counter() < end:
             pass
-        return super().reward(r, step, done)
-
-class Worker(a3c.Worker_thread):
-    environment_class = Environment
+        return super().reward(*step)
 """
 
 
-def write_program(folder, name, main, patch=""):
-    path = Path(folder, "program.py")
-    paths = str(ROOT), str(ROOT / "tests" / "variants")
-    text = NEVER_LEARNED.format(name=name, main=main, paths=paths, patch=patch)
-    path.write_text(text, encoding="utf-8")
-    return path
+def points(name, *options, patch="", arguments="", root=ROOT):
+    """Run a program of a checkout that never learns its task. Yields (seconds since its launch,
+    frames up to then) for each line that it prints."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = str(root), str(Path(root, "tests", "variants"))
+        text = NEVER_LEARNED.format(name=name, paths=paths, patch=patch, arguments=arguments)
+        program = Path(folder, "program.py")
+        program.write_text(text, encoding="utf-8")
+        command = [sys.executable, program, "--render", "none", *options]
+        launch = time.perf_counter()
+        process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
+        try:
+            for line in process.stdout:
+                frames = re.search(r"(\d+) frames", line)
+                yield time.perf_counter() - launch, int(frames[1]) if frames else 0
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+
+
+def slope(begin, end):
+    """Frames/s between two points."""
+    return (end[1] - begin[1]) / (end[0] - begin[0])
+
+
+def begin_and_end(*args, **kwargs):
+    """The points of a run at its first fifty episodes and at its last line. If it is over sooner,
+    the first is the one where its threads begin."""
+    first, *others = points(*args, **kwargs)
+    return others[0] if len(others) > 1 else first, others[-1]
 
 
 def program_speed(name, frames, patch=""):
-    """Frames/s of a program between its first line and its last one."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = write_program(folder, name, f"{name}.main()", patch)
-        times = [time.perf_counter() for _ in lines_of(path, "--max-frames", frames)]
-    return frames / (times[-1] - times[0])
+    """Frames/s of a program."""
+    return slope(*begin_and_end(name, "--max-frames", frames, patch=patch))
+
+
+def speed(folders):
+    """Of the scripts in these folders, in turn; folders: their names and paths. All runs begin with
+    the same weights, and draw all actions from the policy."""
+    def run(learners, folder):
+        options = "--workers", learners, "--seed", 0, "--max-frames", FRAMES
+        return begin_and_end("a3c_cartpole", *options, patch="a3c.EPS_START = 0.0", root=folder)
+    results = in_turn({f"{n} learners, {name}": functools.partial(run, n, folder)
+                       for n in LEARNERS for name, folder in folders.items()}, ROUNDS)
+    show("frames/s", {
+        case: [slope(*ends) for ends in own] for case, own in results.items()}, ",.0f")
+    show("seconds from the launch to the first fifty episodes", {
+        case: [begin[0] for begin, _ in own] for case, own in results.items()}, ".2f")
 
 
 def steady_speed(name, milliseconds, options=()):
-    """Frames/s in the second ten seconds of a run whose steps compute for longer."""
-    seen = []
-    with tempfile.TemporaryDirectory() as folder:
-        patch = SLOW_STEPS.format(seconds=milliseconds / 1000)
-        path = write_program(folder, name, f"{name}.main(None, worker_class=Worker)", patch)
-        for line in lines_of(path, "--max-frames", 10 ** 9, *options):
-            if match := re.match(r"([\d.]+) s, (\d+) frames", line):
-                seen.append((float(match[1]), int(match[2])))
-                if seen[-1][0] > 20:
-                    break
-    begin = next(point for point in seen if point[0] > 10)
-    return (seen[-1][1] - begin[1]) / (seen[-1][0] - begin[0])
+    """Frames/s over ten seconds of a run whose steps compute for longer, after its first ten."""
+    patch, begin = SLOW_STEPS.format(seconds=milliseconds / 1000), None
+    with contextlib.closing(points(name, "--max-frames", 10 ** 9, *options, patch=patch,
+                                   arguments="environment_class=Environment")) as run:
+        for point in run:
+            if begin and point[0] > begin[0] + 10:
+                return slope(begin, point)
+            if not begin and point[0] > 10:
+                begin = point
 
 
 def variants():
-    """Further systems beside the script, as they are."""
+    """Variants beside the script, as they are."""
     frames = {"a3c_cartpole": 40_000, "clipped": 40_000, "memory": 10_000, "pendulum": 20_000,
               "ga3c": 40_000, "pong": 2000}
-    in_turn("frames/s", {name: functools.partial(program_speed, name, n)
-                         for name, n in frames.items()}, ",.0f", RUNS)
+    show("frames/s", in_turn({name: functools.partial(program_speed, name, n)
+                              for name, n in frames.items()}, RUNS), ",.0f")
 
 
 def gathering():
     """GA3C beside the script, for hidden layers of several sizes."""
     for units in 16, 64, 256, 1024:
         patch = f"a3c.HIDDEN_UNITS = {units}"
-        in_turn(f"frames/s, {units} hidden units", {
+        show(f"frames/s, {units} hidden units", in_turn({
             name: functools.partial(program_speed, name, 40_000, patch)
-            for name in ("a3c_cartpole", "ga3c")}, ",.0f", RUNS)
+            for name in ("a3c_cartpole", "ga3c")}, RUNS), ",.0f")
 
 
 def processes():
@@ -193,7 +161,7 @@ def processes():
         for n in 1, 2:
             cases[f"{n} processes"] = functools.partial(
                 steady_speed, "distributed", milliseconds, ["--processes", n])
-        in_turn(f"frames/s, a step computes {milliseconds} ms more", cases, ",.0f", 3)
+        show(f"frames/s, a step computes {milliseconds} ms more", in_turn(cases, 3), ",.0f")
 
 
 def learn(seed, program, options):
@@ -248,27 +216,23 @@ def pong_games(folder):
     games = []
 
     class Agent(pong.Agent):
-        def act(self, s, greedy=False):
-            self.actions.append(super().act(s, greedy))
+        def act(self, *args, **kwargs):
+            self.actions.append(super().act(*args, **kwargs))
             return self.actions[-1]
 
     class Environment(pong.Environment):
-        agent_class = Agent
-
-        def run(self, env=None):
+        def run(self, learning):
             self.agent.actions = []
-            score = super().run(env)
+            score = super().run(learning)
             games.append((score, *self.agent.actions))
             return score
-
-    class Worker(pong.Worker):
-        environment_class = Environment
 
     for actions, name in ("as chosen", "PongNoFrameskip-v4"), ("sticky", "PongNoFrameskip-v0"):
         pong.a3c.ENV = name
         games.clear()
         words = "--play --render none --test-episodes 30 --seed 0 --checkpoint".split()
-        pong.a3c.main([*words, folder], pong.Server, Worker)
+        pong.a3c.main([*words, folder], pong.Server, agent_class=Agent,
+                      environment_class=Environment)
         scores = [score for score, *_ in games]
         print(f"Actions {actions}: mean {statistics.mean(scores):.1f}, worst {min(scores):.0f}, "
               f"{len(set(games))} different games of {len(games)}")
@@ -280,7 +244,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs (%(default)s)")
     parser.add_argument("--against", metavar="DIR", help="compare with the script in DIR")
     parser.add_argument("--program", default=ROOT / "a3c_cartpole.py", metavar="FILE")
-    parser.add_argument("--variants", action="store_true", help="speeds of the further systems")
+    parser.add_argument("--variants", action="store_true", help="speeds of the variants")
     parser.add_argument("--pong", metavar="DIR", help="games of a saved policy")
     args, options = parser.parse_known_args()
     if args.pong:

@@ -1,4 +1,4 @@
-"""What pytest needs: the marker `long`, a limit of time for each test, fixtures."""
+"""What every test needs: Ctrl-C works, and nothing is left behind. Settings: pytest.ini."""
 import os
 import signal
 import threading
@@ -8,18 +8,14 @@ import pytest
 from helpers import kill_started
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers", "long: left out unless asked for with -m long")
-    config.option.markexpr = config.option.markexpr or "not long"
-    config.option.timeout = config.option.timeout or 300
-    config.option.timeout_method = "thread"  # ends the process, whatever hangs
+def pytest_configure():
     # A shell's background job ignores Ctrl-C, and so would the scripts that the tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def surroundings():
     handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    os.environ.pop("SDL_VIDEODRIVER", None)  # stays once a run has found no screen
+    os.environ.pop("SDL_VIDEODRIVER", None)  # stays after a film without a screen
     theirs = "PYGAME_", "PYTEST_", "SDL_VIDEO_X"
     variables = {x: y for x, y in os.environ.items() if not x.startswith(theirs)}
     return handlers, getattr(os, "sched_getaffinity", bool)(0), variables

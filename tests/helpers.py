@@ -1,21 +1,18 @@
 """What several test files use: the script as a module and as a process, NumPy references for it."""
 import os
+import random
 import re
 import subprocess
 import sys
-import unittest.mock
 from pathlib import Path
 
+import a3c_cartpole as a3c
 import imageio.v3 as iio
 import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "a3c_cartpole.py"
-sys.path.insert(0, str(ROOT))
-
-import a3c_cartpole as a3c  # noqa: E402
-
 tf = a3c.tf
 posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="it works only on Linux")
@@ -29,28 +26,28 @@ def options(*words):
 
 
 class Built:
-    """A server, learners and the test thread in a finalized graph, as `main` builds them. Its log
-    is a mock, which notes what it is told, and no test episodes are shown."""
+    """A server, learners and the test thread in a finalized graph, as `main` builds them. No test
+    episodes are shown."""
 
-    def __init__(self, learners, max_frames=1_000_000, seed=0,
-                 server_class=a3c.ParameterServer, worker_class=a3c.Worker_thread):
-        words = options("--workers", learners, "--max-frames", max_frames, "--seed", seed)
-        words.test_episodes = 0
+    def __init__(self, learners, max_frames=1_000_000, seed=0, server_class=a3c.ParameterServer,
+                 brain_class=a3c.LocalBrain, agent_class=a3c.Agent,
+                 environment_class=a3c.Environment):
+        def worker(name, thread_type):
+            brain = brain_class(name, self.server)
+            agent = agent_class(brain, random.Random(f"{seed} {name}"))
+            environment = environment_class(agent, self.server)
+            return a3c.Worker_thread(name, thread_type, environment, self.server)
+        words = options("--max-frames", max_frames, "--seed", seed)
+        words.workers, words.test_episodes = learners, 0
+        self.progress = a3c.Progress(words)
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
             tf.set_random_seed(seed)
-            self.server = server_class(words)
-            self.log = self.server.log = unittest.mock.Mock()
-            names = [f"local_thread{i + 1}" for i in range(learners)]
-            self.learners = [worker_class(name, "learning", self.server) for name in names]
-            self.tester = worker_class("test_thread", "test", self.server)
+            self.server = server_class(words, self.progress)
+            self.learners = [worker(f"local_thread{i + 1}", "learning") for i in range(learners)]
+            self.tester = worker("test_thread", "test")
             self.server.initialize()
             graph.finalize()
-        self.progress = self.server.progress
         self.brains = [learner.environment.agent.brain for learner in self.learners]
-
-    def happened(self):
-        """What the log was told, in order: the names of its methods."""
-        return [name for name, *_ in self.log.method_calls]
 
     def values(self, variables):
         return self.server.session.run(variables)
@@ -113,7 +110,7 @@ def averages(server):
 # NumPy references: the network, its loss, gradients, RMSProp
 
 def batch(rng, n=12):
-    """n random samples in columns: s, a, R, s_, factor of V(s_)."""
+    """n random samples in columns: s, a, R, s_, discount."""
     s, s_ = rng.normal(size=(2, n, 4))
     return s, rng.integers(2, size=n), rng.normal(size=n), s_, rng.choice([0, 0.95, 0.99], size=n)
 
@@ -132,9 +129,9 @@ def loss_terms(p, v, a, target, advantage):
     return actor, 0.5 * (target - v) ** 2, 0.01 * (p * np.log(p + 1e-10)).sum(axis=1)
 
 
-def terms(weights, fixed, s, a, R, s_, gamma_n):
+def terms(weights, fixed, s, a, R, s_, discount):
     """Actor, critic, entropy; the actor's advantage and V(s_) are those of the weights `fixed`."""
-    target = R + gamma_n * forward(fixed, s_)[1]
+    target = R + discount * forward(fixed, s_)[1]
     return loss_terms(*forward(weights, s), a, target, target - forward(fixed, s)[1])
 
 
@@ -209,8 +206,9 @@ def finish(process, seconds=240):
 
 
 def contents(folder):
-    """All files below a folder: {path: bytes}."""
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    """All files below a folder: {path: (bytes, time of the last change)}."""
+    return {path: (path.read_bytes(), path.stat().st_mtime_ns)
+            for path in folder.rglob("*") if path.is_file()}
 
 
 def saved_values(checkpoint):

@@ -22,15 +22,20 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("LocalBrain._build_graph", "loss", "-loss"),
         ("LocalBrain._build_graph", "tf.reduce_mean(tf.add_n(terms))", "tf.add_n(terms)"),
         ("LocalBrain.build_loss", "tf.stop_gradient(advantage)", "advantage"),
-        ("LocalBrain._build_graph", "tf.stop_gradient(R + gamma_n * v_)", "R + gamma_n * v_"),
-        ("LocalBrain._build_graph", "gamma_n * v_", "v_")],
+        ("LocalBrain._build_graph", "tf.stop_gradient(R + discount * v_)", "R + discount * v_"),
+        ("LocalBrain._build_graph", "discount * v_", "v_"),
+        ("LocalBrain.update_parameter_server", "entropy", "critic")],
     "network::terms_of_the_loss_equal_numpy_even_where_the_policy_is_certain": [
         ("LOSS_ENTROPY", "0.01", "0.02"),
         ("LocalBrain.build_loss", "p_taken + 1e-10", "p_taken")],
+    "network::a_gradient_that_is_not_finite_is_an_error": [
+        ("LocalBrain.update_parameter_server", "not math.isfinite(norm)", "False"),
+        ("LocalBrain.update_parameter_server", "not math.isfinite(norm)", "math.isinf(norm)")],
     "network::a_part_of_the_graph_is_prepared_once_not_at_each_call": [
         ("GraphCall.__call__", "self.function is None", "True")],
     "network::pull_and_push_copy_every_weight_and_nothing_else": [
-        ("LocalBrain._build_copy", "zip(copies, sources)", "zip(sources, copies)")],
+        ("LocalBrain._build_graph", "mine.assign(servers, read_value=False)",
+         "servers.assign(mine, read_value=False)")],
     "agent::n_step_returns_equal_sums_of_discounted_rewards": [
         ("Agent.queue_oldest", "reversed(self.memory)", "self.memory"),
         ("Agent.queue_oldest", "GAMMA ** n", "GAMMA ** N_STEP_RETURN"),
@@ -38,22 +43,34 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("Agent.advantage_push_local_brain", "N_STEP_RETURN", "N_STEP_RETURN + 1"),
         ("Agent.advantage_push_local_brain", "done and self.memory", "False")],
     "agent::actions_follow_epsilon_and_the_policy": [
-        ("Agent.epsilon", "min", "max"),
+        ("Agent.explore", "min", "max"),
         ("EPS_STEPS", "1600", "160"),
-        ("Agent.act", "self.rng.randrange(NUM_ACTIONS)", "0"),
-        ("Agent.act", "self.rng.choices(range(NUM_ACTIONS), weights=p)[0]", "p.index(max(p))")],
+        ("Agent.explore", "self.rng.randrange(NUM_ACTIONS)", "0"),
+        ("Agent.explore", "self.rng.choices(range(NUM_ACTIONS), weights=p)[0]",
+         "p.index(max(p))")],
     "agent::greedy_takes_the_likelier_action_and_the_first_on_a_tie": [
-        ("Agent.act", "not greedy", "True"),
         ("Agent.act", "p.index(max(p))", "p.index(min(p))")],
-    "environment::an_episode_goes_in_this_order": [
-        ("Environment.run", "not self.learning", "self.learning"),
-        ("Environment.run", "self.learning and step % Tmax == 0", "self.learning and step == 0"),
+    "agent::explore_chooses_a_learners_actions_and_greedy_play_does_not_call_it": [
+        ("Agent.act", "greedy", "not greedy"),
+        ("Agent.act", "self.explore(p, frame)", "self.explore(p, 0)")],
+    "environment::a_learners_episode_goes_in_this_order": [
+        ("Environment.run", "not learning", "learning"),
+        ("Environment.run", "learning and step % Tmax == 0", "learning and step == 0"),
+        ("Environment.run", "self.progress.next_frame(learning)",
+         "self.progress.next_frame(learning) + 1"),
         ("Tmax", "10", "11"),
         ("Environment.run", "done or step % Tmax == 0", "step % Tmax == 0")],
+    "environment::an_episode_of_the_test_thread_only_plays": [
+        ("Environment.run", "learning and step % Tmax == 0", "step % Tmax == 0")],
     "environment::the_last_reward_tells_success_and_V_counts_only_if_it_could_go_on": [
         ("Environment.reward", "199", "200"),
         ("Environment.run", "terminated or truncated", "truncated"),
         ("Environment.run", "s = s_", "pass")],
+    "environment::the_reward_is_told_both_states_the_step_and_how_it_ended": [
+        ("Environment.run", "self.reward(s, r, s_, step, done, terminal)",
+         "self.reward(s_, r, s, step, done, terminal)"),
+        ("Environment.run", "self.reward(s, r, s_, step, done, terminal)",
+         "self.reward(s, r, s_, step, done, terminated)")],
     "environment::the_score_is_the_sum_of_the_environments_own_rewards": [
         ("Environment.run", "score", "score + 1"),
         ("Environment.run", "score += r", "score += 1.0")],
@@ -62,151 +79,186 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
          "vars(self.progress).setdefault('env', self.make())")],
     "environment::an_episode_that_another_thread_plays_meanwhile_changes_no_sample": [
         ("Agent.__init__", "collections.deque()",
-         "vars(parameter_server).setdefault('memory', collections.deque())"),
+         "vars(brain.server).setdefault('memory', collections.deque())"),
         ("LocalBrain.__init__", "[]", "vars(parameter_server).setdefault('queue', [])")],
-    "environment::states_of_float64_learn_and_few_samples_wait_for_the_next_episode": [
+    "environment::states_of_float64_learn_and_every_sample_is_used_once": [
         ("GraphCall.__init__", "tensor.dtype.as_numpy_dtype", "float"),
-        ("LocalBrain.update_parameter_server", "MIN_BATCH", "MIN_BATCH + 1")],
+        ("LocalBrain.update_parameter_server", "self.train_queue.clear()", "pass")],
     "environment::each_episode_starts_elsewhere_but_the_same_for_the_same_seed": [
-        ("Environment.run", "self.rng.randrange(2 ** 31)", "0"),
-        ("Environment.__init__", "f'{parameter_server.options.seed} {name}'",
-         "parameter_server.options.seed")],
-    "worker_thread::learners_end_after_max_frames_which_earlier_runs_do_not_use_up": [
-        ("Progress.next_frame", "self.frames >= self.max_frames", "self.frames > self.max_frames"),
-        ("Progress.resume", "self.max_frames += frames", "pass")],
+        ("Environment.run", "self.agent.rng.randrange(2 ** 31)", "0"),
+        ("main", "f'{options.seed} {name}'", "options.seed"),
+        ("main", "f'{options.seed} {name}'", "name")],
+    "environment::a_wrong_number_of_actions_is_noticed_before_anything_is_learned": [
+        ("Environment.__init__", "n == NUM_ACTIONS", "True")],
+    "worker_thread::only_the_steps_of_learners_are_counted": [
+        ("Progress.next_frame", "frame = self.frames", "frame = self.frames + 1")],
+    "worker_thread::learners_end_after_max_frames": [
+        ("Progress.next_frame", "self.frames >= self.max_frames",
+         "self.frames > self.max_frames")],
+    "worker_thread::learners_end_when_the_task_is_learned": [
+        ("Progress.next_frame", "self.phase == 'learned' or self.frames >= self.max_frames",
+         "self.frames >= self.max_frames")],
     "worker_thread::all_threads_end_at_a_stop": [
         ("Progress.next_frame", "self.coordinator.should_stop()", "False")],
     "worker_thread::frames_are_counted_when_threads_meet": [
-        ("Progress.next_frame", "self.lock", "threading.Semaphore(9)")],
-    "worker_thread::learners_that_end_together_are_counted": [
-        ("Progress.learner_ended", "self.lock", "threading.Semaphore(9)")],
+        ("Progress.next_frame", "self.changed", "threading.Semaphore(9)")],
     "worker_thread::threads_that_meet_at_the_last_frame_do_not_all_play_it": [
-        ("Progress.next_frame", """\
-with self.lock:
-    if self.learned or self.frames >= self.max_frames:
-        raise Stopped
-    self.frames += 1""", """\
-if self.learned or self.frames >= self.max_frames:
-    raise Stopped
-else:
-    with self.lock:
-        self.frames += 1""")],
-    "worker_thread::episodes_that_end_together_are_counted_in_the_log": [
-        ("Log.episode", "self.lock", "threading.Semaphore(9)")],
+        ("Progress.next_frame", "self.changed", "threading.Semaphore(9)")],
+    "worker_thread::episodes_that_end_together_are_counted": [
+        ("Progress.__init__", "threading.Condition()",
+         "__import__('unittest.mock').mock.MagicMock()")],
     "worker_thread::saves_that_meet_wait_for_each_other": [
-        ("Checkpoint.save", "self.lock", "threading.Semaphore(9)")],
+        ("ParameterServer.save", "self.saving", "threading.Semaphore(9)")],
     "worker_thread::a_score_that_comes_while_the_threshold_is_reached_does_not_count": [
-        ("Progress.episode_ended", "self.lock", "threading.Semaphore(9)")],
-    "worker_thread::the_log_is_told_who_has_played_and_the_score": [
-        ("Worker_thread.learn", "self.name", "'local_thread1'")],
+        ("Progress.__init__", "threading.Condition()",
+         "__import__('unittest.mock').mock.MagicMock()")],
+    "worker_thread::an_episode_returns_the_mean_of_the_latest_fifty": [
+        ("Progress.__init__", "50", "51")],
+    "worker_thread::the_curves_say_who_has_played_the_score_and_the_mean": [
+        ("Worker_thread.learn", "f'score/{self.name}'", "'score/local_thread1'")],
     "worker_thread::the_threshold_is_awaited_as_long_as_a_learner_has_not_ended": [
-        ("Progress.wait_for_threshold", "not self.learners", "self.frames >= self.max_frames")],
+        ("Worker_thread.test", "not progress.learners", "progress.frames >= progress.max_frames")],
     "worker_thread::ten_episodes_above_199_lead_to_an_evaluation_that_must_be_above_it_too": [
-        ("Progress.episode_ended", "self.mean_score() > LEARNED_MEAN",
-         "self.mean_score() >= LEARNED_MEAN"),
-        ("Progress.episode_ended", "full and self.mean_score() > LEARNED_MEAN",
-         "self.mean_score() > LEARNED_MEAN"),
+        ("Progress.episode_ended", "sum(self.recent) / THRESHOLD_EPISODES > LEARNED_MEAN",
+         "sum(self.recent) / THRESHOLD_EPISODES >= LEARNED_MEAN"),
+        ("Progress.episode_ended", "len(self.recent) == THRESHOLD_EPISODES",
+         "len(self.recent) == THRESHOLD_EPISODES - 1"),
         ("Worker_thread.evaluate", "mean > LEARNED_MEAN", "True"),
         ("EVALUATION_EPISODES", "10", "9"),
         ("LEARNED_MEAN", "199", "195")],
     "worker_thread::the_evaluation_counts_the_mean_of_ten_episodes": [
         ("Worker_thread.evaluate", "sum(scores) / len(scores)", "max(scores)")],
-    "worker_thread::the_mean_is_of_the_latest_ten_episodes": [
+    "worker_thread::the_threshold_is_of_the_latest_ten_episodes": [
         ("THRESHOLD_EPISODES", "10", "11")],
     "worker_thread::after_a_failed_evaluation_ten_new_episodes_have_to_reach_the_threshold": [
-        ("Progress.verdict", "self.scores.clear()", "pass"),
-        ("Progress.verdict", "self.evaluating = False", "pass")],
+        ("Progress.evaluated", "self.recent.clear()", "pass"),
+        ("Progress.evaluated", "self.changed.notify_all()", "pass")],
     "worker_thread::learners_wait_while_the_policy_is_evaluated": [
-        ("Progress.next_frame", "self.wait_until(lambda: not self.evaluating)", "pass")],
+        ("Progress.next_frame", "self.wait_until(lambda: self.phase != 'evaluating')", "pass")],
     "worker_thread::a_score_that_comes_during_the_evaluation_does_not_count": [
-        ("Progress.episode_ended", "not self.evaluating", "True")],
+        ("Progress.episode_ended", "self.phase == 'training'", "True")],
     "worker_thread::the_last_frame_may_still_reach_the_threshold": [
-        ("Progress.wait_for_threshold", "self.evaluating or not self.learners",
-         "not self.learners")],
+        ("Worker_thread.test", "progress.phase == 'evaluating' or not progress.learners",
+         "not progress.learners")],
+    "worker_thread::a_thread_whose_work_is_done_early_does_not_keep_the_run_from_ending": [
+        ("Worker_thread.work", "self.progress.stop()", "pass"),
+        ("Worker_thread.run", "self.progress.learners.discard(self.name)", "pass")],
     "worker_thread::the_weights_that_pass_are_what_stays": [
         ("Worker_thread.evaluate", "brain.push_parameter_server()", "pass"),
         ("Worker_thread.evaluate", "brain.pull_parameter_server()", "pass"),
-        ("Worker_thread.evaluate", "self.server.checkpoint.save()", "pass"),
-        ("Progress.verdict", "not self.learners", "True")],
+        ("Worker_thread.evaluate", "self.server.save()", "pass"),
+        ("Worker_thread.evaluate", "progress.wait_until(lambda: not progress.learners)", "pass")],
     "worker_thread::a_stop_wakes_whoever_waits": [
-        ("Progress.wait_until", "not condition() and not self.coordinator.should_stop()",
-         "not condition()")],
+        ("Progress.wait_until", "condition() or self.coordinator.should_stop()", "condition()"),
+        ("Progress.stop", "self.changed.notify_all()", "pass")],
+    "worker_thread::a_thread_that_fails_wakes_whoever_waits": [
+        ("Worker_thread.run", "self.progress.changed.notify_all()", "pass")],
     "worker_thread::a_stop_that_ends_all_learners_is_no_end_of_learning": [
         ("Progress.wait_until", "raise Stopped", "pass")],
     "script::it_films_every_step_of_each_test_episode": [
-        ("show_episodes", "environment.run(env)", "environment.run()"),
+        ("show_episodes", "environment.env = env", "pass"),
         ("show_episodes", "f'test-{episode}'", "'test'"),
         ("show_episodes", "env.close()", "pass")],
     "script::what_it_learned_is_saved_and_plays_back_as_well": [
         ("show_episodes", "environment.agent.brain.pull_parameter_server()", "pass"),
-        ("Checkpoint.save", "self.folder is None or self.play", "self.folder is None")],
+        ("ParameterServer.save", "self.options.checkpoint is not None and (not self.options.play)",
+         "self.options.checkpoint is not None"),
+        ("main", "not options.play", "True"),
+        ("restore_checkpoint", "if not play:\n    say(f'Continues after {frames} frames')",
+         "say(f'Continues after {frames} frames')")],
     "script::every_fifty_episodes_it_says_how_far_it_is": [
-        ("Log.episode", "self.episodes % 50 == 0", "self.episodes % 100 == 0")],
+        ("Worker_thread.learn", "episodes % 50 == 0", "episodes % 100 == 0")],
     "script::means_are_of_the_latest_fifty_episodes_and_seconds_since_the_start": [
-        ("Log.seconds", "time.perf_counter() - self.start_time", "0.0"),
-        ("Log.begin", "time.perf_counter()", "0.0"),
-        ("Log.progress_line", "len(self.scores)", "self.episodes")],
-    "script::threshold_and_evaluation_say_their_means_and_of_how_many": [
-        ("Log.threshold", "self.progress.mean_score()", "sum(self.scores) / len(self.scores)"),
-        ("Log.evaluation", "EVALUATION_EPISODES", "THRESHOLD_EPISODES")],
+        ("Progress.seconds", "time.perf_counter() - self.start_time", "0.0"),
+        ("Progress.__init__", "time.perf_counter()", "0.0"),
+        ("Progress.episode_ended", "sum(self.scores) / len(self.scores)", "score")],
+    "script::the_clock_starts_with_the_threads": [
+        ("main", "progress.start_time = time.perf_counter()", "pass")],
+    "script::threshold_and_evaluation_say_their_means_and_the_last_line_counts_all": [
+        ("Worker_thread.evaluate", "sum(progress.recent) / len(progress.recent)",
+         "sum(progress.scores) / len(progress.scores)"),
+        ("Worker_thread.evaluate",
+         "f'Evaluation: mean {mean:.1f} of {EVALUATION_EPISODES} episodes'",
+         "f'Evaluation: mean {mean:.1f} of {THRESHOLD_EPISODES} episodes'"),
+        ("Worker_thread.evaluate", "progress.episodes", "len(progress.scores)")],
     "script::each_curve_shows_its_own_numbers_over_the_frames": [
-        ("Log.update", "('loss/actor', 'loss/critic', 'loss/entropy', 'gradient')",
-         "('loss/critic', 'loss/actor', 'loss/entropy', 'gradient')"),
-        ("Log.evaluation", "self.write({'evaluation': mean})", "pass"),
-        ("Log.episode", "sum(self.scores) / len(self.scores)", "score"),
-        ("Log.write", "self.progress.frames", "self.episodes"),
-        ("Log.write", "np.mean(y)", "np.sum(y)"),
-        ("Log.end", "self.writer.close()", "pass")],
+        ("LocalBrain.update_parameter_server", "actor", "critic"),
+        ("Worker_thread.evaluate", "add_to_curves(self.server, {'evaluation': mean})", "pass"),
+        ("Worker_thread.learn", "{f'score/{self.name}': score, 'mean': mean}",
+         "{f'score/{self.name}': score, 'mean': score}"),
+        ("add_to_curves", "server.progress.frames", "server.progress.episodes"),
+        ("add_to_curves", "np.mean(y)", "np.sum(y)")],
+    "script::logdir_holds_the_graph_and_all_curves": [
+        ("ParameterServer.initialize", "self.session.graph", "None")],
+    "script::the_curves_of_a_run_that_fails_are_kept": [
+        ("main", "server.curves.flush()", "pass")],
     "script::a_film_is_never_overwritten_not_even_in_the_same_second": [
         ("show_episodes", "os.makedirs(folder)", "os.makedirs(folder, exist_ok=True)")],
     "script::where_a_window_can_open_it_shows_every_step": [
-        ("show_episodes", "options.window", "False"),
-        ("parse", "can_open and options.render != 'video'", "can_open")],
-    "script::no_window_can_open_without_a_screen": [
-        ("can_open_window", "driver in ('x11', 'wayland', 'windows')", "True")],
+        ("show_episodes", "options.window", "False")],
+    "script::auto_opens_a_window_only_where_there_is_a_screen": [
+        ("parse", "('auto', 'human')", "('auto', 'human', 'video')"),
+        ("parse", "'WAYLAND_DISPLAY'", "'WAYLAND'"),
+        ("parse", "sys.platform == 'linux'", "True")],
     "script::human_is_refused_where_no_window_can_open": [
-        ("parse", "options.render == 'human'", "False")],
-    "script::it_saves_at_the_start_and_at_the_end": [
-        ("Checkpoint.save", "self.folder is None or self.play",
-         "self.folder is None or self.play or "
-         "self.server.progress.frames >= self.server.progress.max_frames")],
+        ("parse", "options.render == 'human' and (not screen)", "False")],
+    "script::without_a_window_films_are_drawn_without_a_screen": [
+        ("prepare_films", "os.environ['SDL_VIDEODRIVER'] = 'dummy'", "pass")],
+    "script::it_plays_a_checkpoint_that_it_may_only_read": [
+        ("ParameterServer.save", "not self.options.play", "True")],
+    "script::it_saves_at_the_end_and_nothing_before_it_has_learned": [
+        ("main", "if threads:\n    server.save()", "pass"),
+        ("main", "graph.finalize()", "(graph.finalize(), server.save())")],
     "script::a_checkpoint_can_be_moved": [
-        ("Checkpoint.load", "True", "False")],
-    "script::while_it_learns_it_says_how_far_it_is_and_saves": [
-        ("main", "log.progress_line()", "pass"),
-        ("main", "progress.learners and time.monotonic() > next_save", "False")],
+        ("restore_checkpoint", "True", "False")],
+    "script::while_it_learns_it_saves_now_and_then": [
+        ("SAVE_SECONDS", "60", "70"),
+        ("main", "time.monotonic() > next_save", "False"),
+        ("main", "time.monotonic() > next_save", "True")],
     "script::a_checkpoint_loads_whole": [
-        ("Checkpoint.load", "self.saver.restore(self.server.session, latest)", "pass")],
+        ("restore_checkpoint", "server.saver.restore(server.session, latest)", "pass")],
     "script::learning_goes_on_from_a_checkpoint_as_many_frames_as_wanted": [
-        ("Checkpoint.load", "self.server.progress.resume(frames, learned=self.play)",
-         "self.server.progress.resume(0, learned=self.play)")],
+        ("restore_checkpoint", "server.progress.frames = frames", "pass"),
+        ("restore_checkpoint", "server.progress.max_frames += frames", "pass"),
+        ("restore_checkpoint", "say(f'Continues after {frames} frames')", "pass")],
     "script::a_checkpoint_of_another_network_is_refused_and_left_alone": [
-        ("Checkpoint.load", "shapes.get(v.op.name) != v.shape", "False")],
+        ("restore_checkpoint", "shapes.get(v.op.name) != v.shape", "False")],
     "script::bad_input_is_refused_in_one_line_that_names_it": [
-        ("writable_folder", "path.is_dir() and os.access(path, os.W_OK)", "True"),
-        ("whole_number", "low <= int(text) <= high", "True")],
-    "script::settings_that_do_not_fit_the_environment_are_refused": [
-        ("Environment.__init__", "states != (NUM_STATES,)", "False"),
-        ("Environment.__init__", "getattr(actions, 'n', NUM_ACTIONS) != NUM_ACTIONS", "False")],
-    "script::films_without_their_packages_are_refused": [
-        ("parse", "('pygame', 'moviepy')", "('pygame',)"),
-        ("parse", "importlib.util.find_spec(package) is None", "False")],
+        ("parse", "OSError", "ValueError"),
+        ("parse", "options.checkpoint is None", "False"),
+        ("parse", "options.seed < 0", "False")],
+    "script::films_without_their_packages_are_refused_before_anything_is_learned": [
+        ("prepare_films", "import moviepy, pygame", "import pygame"),
+        ("main", "prepare_films(options)", "pass")],
+    "script::a_folder_for_films_that_cannot_be_made_is_refused": [
+        ("prepare_films", "OSError", "ValueError")],
+    "script::help_names_the_environment_and_the_options": [
+        ("parse", "f'Learn {ENV} with A3C, and show the policy.'", "'Learn CartPole-v0 with A3C'")],
     "seams::a_whole_program_of_ones_own_trains_saves_and_goes_on": [
-        ("LocalBrain._build_graph", "tf.name_scope('parameter_server/')",
+        ("ParameterServer.build_update", "tf.name_scope('parameter_server/')",
          "tf.name_scope('elsewhere/')")],
     "seams::each_setting_is_honoured": [
         ("LocalBrain.build_loss", "LOSS_V", "0.5"),
-        ("Agent.epsilon", "EPS_END - EPS_START", "-EPS_START"),
+        ("Agent.explore", "EPS_END - EPS_START", "-EPS_START"),
         ("Environment.make", "ENV", "'CartPole-v0'"),
         ("Worker_thread.learn", "SHARE_ONE_CORE", "True"),
-        ("Environment.run", "truncated and TIME_LIMIT_IS_END", "truncated"),
-        ("LocalBrain.update_parameter_server", "MIN_BATCH", "5")],
+        ("Environment.run", "truncated and TIME_LIMIT_IS_END", "truncated")],
+    "seams::another_environment_is_filmed_and_its_scores_are_negative": [
+        ("Environment.__init__", "self.server = parameter_server", "pass")],
+    "seams::further_threads_start_with_the_workers_and_are_waited_for": [
+        ("main", "[*workers, *server.helpers]", "workers")],
     "seams::the_seed_decides_the_first_weights": [
         ("main", "tf.set_random_seed(options.seed)", "pass")],
     "drills::an_exception_in_any_thread_ends_all_and_names_it": [
         ("Worker_thread.run", "RuntimeError(f'{self.name} failed: {error!r}')", "error")],
+    "drills::a_reward_that_is_no_number_ends_the_run_and_spoils_no_checkpoint": [
+        ("LocalBrain.update_parameter_server", "not math.isfinite(norm)", "False"),
+        ("main", "progress.stop()", "(progress.stop(), server.save())")],
     "drills::ctrl_c_at_any_moment_ends_it_soon_and_saves": [
         ("main", "interrupted = True", "pass")],
+    "drills::ctrl_c_at_each_stage_before_the_threads_start": [
+        ("main", "interrupted = True", "pass"),
+        ("main", "if threads:\n    server.save()", "server.save()")],
     "drills::ctrl_c_ends_it_even_if_a_thread_hangs": [
         ("main", "threading.Thread(target=worker.run, name=worker.name, daemon=True)",
          "threading.Thread(target=worker.run, name=worker.name)"),
@@ -246,7 +298,7 @@ else:
         ("memory.Brain.build_loss", "tf.stop_gradient(v + advantage)", "v + advantage")],
     "variants::ga3cs_threads_play_every_frame_and_train_every_sample": [
         ("ga3c.TRAINING_BATCH", "40", "4000"),
-        ("ga3c.Queue.take", "self.progress.learners > TRAINERS", "self.progress.learners > 0"),
+        ("ga3c.Queue.take", "self.progress.learners > TRAINERS", "self.progress.learners"),
         ("ga3c.AskingBrain.update_parameter_server", "self.train_queue = []", "pass")],
     "variants::ga3c_gives_each_learner_the_policy_of_its_own_state": [
         ("ga3c.Predictor.work", "zip(answers, self.brain.predict_p(np.concatenate(states)))",
@@ -262,13 +314,19 @@ else:
     "variants::pendulums_value_equals_numpy": [
         ("pendulum.Server._build_model", "tf.squeeze(critic(s), axis=1)",
          "2 * tf.squeeze(critic(s), axis=1)")],
-    "variants::clipped_refuses_frames_without_a_learning_rate": [
-        ("clipped.Server.make_progress", "options.max_frames > self.anneal_frames", "False"),
-        ("clipped.Progress.resume", "min(self.max_frames, self.anneal_frames)",
-         "self.max_frames")],
+    "variants::clipped_ends_where_its_learning_rate_is_0": [
+        ("clipped.Server.initialize", "min(self.progress.max_frames, self.anneal_frames)",
+         "self.progress.max_frames"),
+        ("clipped.Server.initialize", "min(self.progress.max_frames, self.anneal_frames)",
+         "self.anneal_frames"),
+        ("clipped.Server.initialize", "self.anneal_frames",
+         "self.progress.frames + self.anneal_frames")],
+    "variants::without_memory_a_layer_learns_from_the_two_numbers": [
+        ("memory.main", "a3c.main(words, environment_class=Environment)", "a3c.main(words)"),
+        ("memory_pendulum.main", "NoMemoryServer", "pendulum.Server")],
     "variants::ga3c_ends_with_two_predictors_and_two_trainers": [
-        ("ga3c.Server.__init__", "self.progress.learners += TRAINERS",
-         "self.progress.learners += 1")],
+        ("ga3c.Server.__init__", "progress.learners |= TRAINERS",
+         "progress.learners.add('trainer1')")],
     "variants::pongs_actions_and_frames": [
         ("pong.ACTIONS", "(0, 2, 3)", "(0, 2, 4)"),
         ("pong.Environment.make", "gym.wrappers.AtariPreprocessing(env)",
@@ -293,14 +351,15 @@ else:
         ("distributed.Parameters.call", "self.server.progress.frames += frames", "pass"),
         ("distributed.Server.call", "self.progress.frames += others", "pass")],
     "distributed::what_all_learned_is_saved_and_the_script_can_play_it": [
-        ("distributed.Checkpoint.save", "self.folder is not None", "False"),
-        ("distributed.Checkpoint.load", "super().load()", "pass")],
+        ("distributed.Server.save", "self.options.checkpoint is not None", "False"),
+        ("distributed.Server.initialize", "super().initialize()",
+         "self.session.run(tf.global_variables_initializer())")],
     "distributed::a_killed_worker_comes_back": [
         ("distributed.main", "ray.remote(num_cpus=0, scheduling_strategy='SPREAD')",
          "ray.remote(num_cpus=0, scheduling_strategy='SPREAD', max_retries=0)")],
     "distributed::a_killed_parameter_server_ends_all": [
         ("distributed.main", "status == 1 and not answers(parameters)", "False"),
-        ("distributed.Server.call", "self.progress.coordinator.request_stop()", "pass")],
+        ("distributed.Server.call", "self.progress.stop()", "pass")],
     "distributed::an_exception_in_a_worker_ends_all_and_is_shown": [
         ("distributed.Watch.work", "ray.get(ended)", "pass")],
     "distributed::a_users_classes_and_settings_hold_in_every_process": [

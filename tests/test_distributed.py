@@ -12,18 +12,13 @@ import time
 import unittest.mock
 from pathlib import Path
 
+import helpers
 import pytest
-
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "variants")]
-import helpers  # noqa: E402
-from helpers import a3c, tf  # noqa: E402
+from helpers import ROOT, a3c, posix, tf
 
 pytest.importorskip("ray")
 import distributed  # noqa: E402
 import pendulum  # noqa: E402
-
-posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 
 
 def note(name, text=""):
@@ -36,8 +31,8 @@ def pids(folder, name):
 
 
 class NotedServer(a3c.ParameterServer):
-    def __init__(self, options):
-        super().__init__(options)
+    def __init__(self, *args):
+        super().__init__(*args)
         note("server")  # all processes have one: the workers' are copies
 
 
@@ -47,42 +42,35 @@ def steps(folder):
             for path in folder.glob("steps-*")}
 
 
-class CountedEnvironment(a3c.Environment):
-    def reward(self, r, step, done):  # called once a step
-        with open(Path(os.environ["NOTES"], f"steps-{os.getpid()}"), "a") as notes:
-            notes.write(".")
-        return super().reward(r, step, done)
+class NotedEnvironment(a3c.Environment):
+    """Notes each step. Those of worker 0 begin when worker 1 has played some hundred steps."""
 
-
-class Worker(a3c.Worker_thread):
-    """Worker 0 begins when worker 1 has played some hundred steps."""
-    environment_class = CountedEnvironment
-
-    def learn(self):
+    def run(self, learning):
         note("worker", f"{a3c.ENV} {a3c.GAMMA}")
         notes = Path(os.environ["NOTES"])
-        if self.server.number == 0:
-            self.progress.wait_until(lambda: sum(steps(notes).values()) > 300)
-        super().learn()
+        while self.server.number == 0 and sum(steps(notes).values()) <= 300:
+            self.progress.next_frame(learning=False)  # ends this thread if all have to stop
+            time.sleep(0.05)
+        return super().run(learning)
+
+    def reward(self, *step):  # called once a step
+        with open(Path(os.environ["NOTES"], f"steps-{os.getpid()}"), "a") as notes:
+            notes.write(".")
+        return super().reward(*step)
 
 
-class FailingWorker(Worker):
-    def learn(self):
-        note("worker")
+class FailingEnvironment(NotedEnvironment):
+    def run(self, learning):
         if self.server.number == 1:
             raise ZeroDivisionError("on purpose")
-        super().learn()
+        return super().run(learning)
 
 
-class PendulumEnvironment(CountedEnvironment, pendulum.Environment):
+class PendulumEnvironment(NotedEnvironment, pendulum.Environment):
     pass
 
 
-class PendulumWorker(Worker, pendulum.Worker):
-    environment_class = PendulumEnvironment
-
-
-class SlowCheckpoint(distributed.Checkpoint):
+class SlowlySaved(distributed.Server):
     def save(self):
         note("saving")
         time.sleep(3)
@@ -91,27 +79,28 @@ class SlowCheckpoint(distributed.Checkpoint):
 
 def never_learned(argv):
     a3c.LEARNED_MEAN = float("inf")
-    return distributed.main(argv, NotedServer, Worker)
+    return distributed.main(argv, NotedServer, environment_class=NotedEnvironment)
 
 
 def soon_learned(argv):
     a3c.LEARNED_MEAN = 30
-    return distributed.main(argv, NotedServer, Worker)
+    return distributed.main(argv, NotedServer, environment_class=NotedEnvironment)
 
 
 def failing(argv):
-    return distributed.main(argv, NotedServer, FailingWorker)
+    return distributed.main(argv, NotedServer, environment_class=FailingEnvironment)
 
 
 def slow_save(argv):
     a3c.SAVE_SECONDS = 0.1
-    distributed.Checkpoint = SlowCheckpoint
+    distributed.Server = SlowlySaved
     return never_learned(argv)
 
 
 def pendulum_in_processes(argv):
     pendulum.configure()
-    return distributed.main(argv, pendulum.Server, PendulumWorker)
+    return distributed.main(argv, pendulum.Server, brain_class=pendulum.Brain,
+                            agent_class=pendulum.Agent, environment_class=PendulumEnvironment)
 
 
 @pytest.fixture
@@ -126,7 +115,8 @@ def start(tmp_path):
         return helpers.start(
             *args, cwd=tmp_path, program=__file__, start_new_session=True,
             # Ray's processes would otherwise give way to all others on a busy machine.
-            env=helpers.environment_variables(NOTES=str(notes), RAY_worker_niceness="0"))
+            env=helpers.environment_variables(NOTES=str(notes), RAY_worker_niceness="0",
+                                              PYTHONPATH=os.pathsep.join(sys.path)))
     yield begin
 
 
@@ -162,7 +152,8 @@ def nothing_is_left(process):
 def test_the_actor_makes_the_same_updates_as_the_scripts_server(rng):
     """Its weights and RMSProp's averages are bit for bit the same. (Here it runs without Ray.)"""
     with tf.Graph().as_default():
-        server = a3c.ParameterServer(helpers.options())
+        words = helpers.options()
+        server = a3c.ParameterServer(words, a3c.Progress(words))
         gradients = [tf.placeholder(tf.float32, w.shape) for w in server.weights]
         update = a3c.GraphCall(server.session, gradients, targets=[server.build_update(gradients)])
         variables = server.weights + server.optimizer.variables()
@@ -193,8 +184,8 @@ def test_a_stop_ends_a_call_that_the_actor_does_not_answer(monkeypatch):
         raise distributed.ray.exceptions.GetTimeoutError
     monkeypatch.setattr(distributed.ray, "get", get)
     server = object.__new__(distributed.Server)  # a call needs no network
-    server.progress, server.told, server.latest = a3c.Progress(1, 100), 0, ["the latest weights"]
-    server.parameters = unittest.mock.Mock()
+    server.progress, server.told = a3c.Progress(helpers.options()), 0
+    server.parameters, server.latest = unittest.mock.Mock(), ["the latest weights"]
     server.progress.coordinator.request_stop()
     assert server.call() == ["the latest weights"]
 
@@ -248,7 +239,8 @@ def test_a_killed_parameter_server_ends_all(start, tmp_path):
     status, _, err = helpers.finish(process, seconds=60)
     assert status == 1 and "Traceback" not in err
     assert err.splitlines()[-1] == "The parameter server's process has died"  # Ray says more
-    assert not tf.train.latest_checkpoint(tmp_path / "saved").endswith("-0")  # the first save
+    latest = tf.train.latest_checkpoint(tmp_path / "saved")
+    assert int(latest.rpartition("-")[2]) > 0
     nothing_is_left(process)
 
 
@@ -289,7 +281,7 @@ def test_ctrl_c_saves_and_leaves_no_process(start, tmp_path, moment):
 def test_ctrl_c_during_a_slow_save_still_saves(start, tmp_path):
     process = start(slow_save, "--checkpoint", "saved")
     both_learn(process, tmp_path / "notes")
-    (tmp_path / "notes" / f"saving-{process.pid}").unlink()
+    (tmp_path / "notes" / f"saving-{process.pid}").unlink(missing_ok=True)
     until(lambda: pids(tmp_path / "notes", "saving"))
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()

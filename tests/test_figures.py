@@ -1,18 +1,16 @@
-"""figures.py: it draws every picture from the recorded data, and the data show what we say."""
+"""figures.py draws every picture from the recorded data, and the data show what we say. timeline.py
+records pulls and updates as they happen."""
+import functools
 import subprocess
 import sys
 
+import figures
 import numpy as np
 import pytest
-from helpers import ROOT, a3c, environment_variables, options, put, tf
+import timeline
+from helpers import (Built, a3c, batch, environment_variables, options, put, saved_values, tf,
+                     update)
 from PIL import Image
-
-sys.path.insert(0, str(ROOT / ".github"))
-import figures  # noqa: E402
-
-SIZES = {"film.gif": (800, 300), "run.png": (1600, 1160), "knows.png": (1600, 1120),
-         "fall.png": (1600, 1160), "threads.png": (1600, 1080), "baseline.png": (1600, 880),
-         "programs.png": (1600, 1000), "exercises.png": (1600, 1320)}
 
 
 @pytest.fixture(scope="module")
@@ -26,23 +24,15 @@ def drawn(tmp_path_factory):
     return folder
 
 
-def test_those_are_all_pictures(drawn):
-    assert {path.name for path in drawn.iterdir()} == set(SIZES)
-
-
-@pytest.mark.parametrize("name", SIZES)
-def test_each_picture_is_drawn_in_its_size(drawn, name):
-    assert Image.open(drawn / name).size == SIZES[name]
-
-
-@pytest.mark.parametrize("name", SIZES)
-def test_each_picture_of_the_pages_has_its_size(name):
-    assert Image.open(figures.HERE / name).size == SIZES[name]
+def test_those_are_all_pictures_of_the_pages_and_none_is_blank(drawn):
+    assert {path.name for path in drawn.iterdir()} == {x.name for x in figures.PICTURES.iterdir()}
+    for path in drawn.iterdir():
+        assert len(Image.open(path).convert("RGB").getcolors(2 ** 24)) > 10
 
 
 def test_the_film_is_small_enough_for_a_page(drawn):
     assert (drawn / "film.gif").stat().st_size <= 500_000
-    assert (figures.HERE / "film.gif").stat().st_size <= 500_000
+    assert (figures.PICTURES / "film.gif").stat().st_size <= 500_000
 
 
 def test_the_recorded_data_are_small():
@@ -66,7 +56,8 @@ def test_cartpole_in_numpy_moves_as_gymnasiums_does(rng):
 def test_the_forward_pass_in_numpy_equals_the_lessons_network(rng):
     s = rng.normal(size=(50, 4)).astype(np.float32)
     with tf.Graph().as_default():
-        server = a3c.ParameterServer(options())
+        words = options()
+        server = a3c.ParameterServer(words, a3c.Progress(words))
         outputs = server.forward(tf.constant(s))
         with server.session as session:
             for _, weights in figures.networks().values():
@@ -96,3 +87,139 @@ def test_the_numbers_that_the_pages_quote_are_those_of_the_samples():
     for name, push in figures.recorded_pushes().items():
         found = [numbers[f"{name}: {x}"] for x in ("mean", "standard deviation", "standard error")]
         assert found == pytest.approx([push.mean(), push.std(), push.std() / 200])
+
+
+def test_each_recorded_stretch_begins_with_the_pulls_before_it_and_fits_together():
+    data = figures.load("threads")
+    for name in "all cores", "one core":
+        before, events = data[name][:3], data[name][3:]
+        assert before[:, 1].tolist() == [0, 1, 2]
+        assert (before[:, 0] <= 0).all() and (before[:, 3] == 0).all()
+        pulled = dict(zip(before[:, 1], before[:, 2]))
+        latest = events[events[:, 3] > 0][0, 3] - 1
+        assert latest >= max(pulled.values())
+        for _, thread, version, made in events:
+            if made:
+                assert (version, made) == (pulled[thread], latest + 1)
+                latest = made
+            else:
+                assert version == latest
+                pulled[thread] = version
+
+
+def test_on_one_core_nearly_all_recorded_gradients_are_fresh_and_the_others_are_older():
+    data = figures.load("threads")
+    one, all_cores = data["ages one core"], data["ages all cores"]
+    assert (one == 0).mean() > 0.8 > 0.5 > (all_cores == 0).mean()
+    assert one[one > 0].mean() > 4 * all_cores[all_cores > 0].mean()
+    assert max(one.mean(), all_cores.mean()) <= 2  # each update makes two others one older
+
+
+# The recorder
+
+def recorded(monkeypatch, learners, frames):
+    """What timeline.py records, and of each pull, in each thread's order: its thread, the updates
+    that had ended before it began, the version it told, the updates that began before it ended.
+    Python counts these updates."""
+    begun, ended, pulls = [], [], []
+
+    class Brain(timeline.Brain):
+        def update_parameter_server(self):
+            begun.append(self.name)
+            super().update_parameter_server()
+            ended.append(self.name)
+
+        def pull_parameter_server(self):
+            lowest = len(ended)
+            super().pull_parameter_server()
+            pulls.append((self.name, lowest, int(self.pulled), len(begun)))
+
+    monkeypatch.setattr(timeline, "Brain", Brain)
+    events = timeline.record(learners, frames, share_one_core=False)
+    assert len(events) == len(begun) + len(pulls) and len(begun) == len(ended)
+    return events, pulls
+
+
+def test_the_recorder_numbers_the_updates_and_tells_what_a_pull_has_seen(monkeypatch):
+    events, pulls = recorded(monkeypatch, 2, 4000)
+    made = events[events[:, 3] > 0, 3]
+    assert sorted(made) == list(range(1, len(made) + 1)) and len(made) > 300
+    for _, lowest, version, highest in pulls:
+        assert lowest <= version <= highest
+    for thread, name in enumerate(("local_thread1", "local_thread2")):
+        versions = [version for who, _, version, _ in pulls if who == name]
+        own = events[events[:, 1] == thread]
+        assert versions == sorted(versions) == own[own[:, 3] == 0, 2].tolist()
+        assert (np.diff(own[:, 0]) >= 0).all()
+        # After each pull comes an update, whose gradient is at the version pulled.
+        own = own[:len(own) // 2 * 2]
+        assert (own[0::2, 3] == 0).all() and (own[1::2, 3] > 0).all()
+        assert (own[0::2, 2] == own[1::2, 2]).all()
+    ages = timeline.ages(events)
+    assert ages.min() >= 0 and ages.max() > 0  # the learners have met
+    assert ages.mean() <= 1  # each update makes at most one other gradient one older
+
+
+def test_with_one_learner_every_recorded_age_is_0(monkeypatch):
+    events, _ = recorded(monkeypatch, 1, 2000)
+    ages = timeline.ages(events)
+    assert len(ages) > 150 and not ages.any()
+    assert sorted(events[:, 0]) == events[:, 0].tolist()
+
+
+def test_an_update_between_the_end_of_a_pull_and_its_note_counts_as_later(rng):
+    events = []
+    built = Built(2, server_class=timeline.Server,
+                  brain_class=functools.partial(timeline.Brain, events=events))
+    one, other = built.brains
+    pull = one._pull
+
+    def pull_and_wait():
+        numbers = pull()
+        update(other, *batch(rng))  # as if this thread got the GIL first
+        return numbers
+    one._pull = pull_and_wait
+    other.pull_parameter_server()
+    one.pull_parameter_server()
+    update(one, *batch(rng))
+    assert [event[1:] for event in events] == [(1, 0, 0), (1, 0, 1), (0, 0, 0), (0, 0, 2)]
+
+
+def all_before(op):
+    """All operations that have to run before this one."""
+    found, waiting = set(), [op]
+    while waiting:
+        op = waiting.pop()
+        new = {*(x.op for x in op.inputs), *op.control_inputs} - found
+        found |= new
+        waiting += new
+    return found
+
+
+def test_the_graph_counts_before_a_pull_copies_and_after_an_update_has_changed_all_weights():
+    built = Built(2, server_class=timeline.Server,
+                  brain_class=functools.partial(timeline.Brain, events=[]))
+    graph = built.server.session.graph
+    for brain in built.brains:
+        part = brain._pull.options
+        number = graph.get_tensor_by_name(part.fetch[0]).op
+        counted = all_before(number)
+        assert built.server.updates.op in counted
+        copies = [graph.get_operation_by_name(name) for name in part.target]
+        assert len(copies) == 6
+        for copy in copies:
+            [read] = [op for op in all_before(copy) - counted if op.type == "ReadVariableOp"]
+            assert number in all_before(read)
+    counts = [op for op in graph.get_operations() if op.type == "ResourceCountUpTo"]
+    assert len(counts) == 3  # with the test thread's
+    for count in counts:
+        changed = [op for op in all_before(count) if op.type == "ResourceApplyRMSProp"]
+        assert len(changed) == 6
+
+
+def test_the_recorders_count_gets_into_no_checkpoint(tmp_path, capsys):
+    brain_class = functools.partial(timeline.Brain, events=[])
+    words = f"--render none --workers 2 --max-frames 200 --checkpoint {tmp_path}".split()
+    assert a3c.main(words) == a3c.main(words, timeline.Server, brain_class) == 1
+    assert "Continues after 200 frames" in capsys.readouterr().out
+    assert all(name.startswith("parameter_server/") for name in saved_values(tmp_path))

@@ -35,8 +35,9 @@ def built(rng):
 @pytest.fixture
 def opened(rng):
     """A brain with random weights in a graph that can still grow."""
+    words = options()
     with tf.Graph().as_default():
-        server = a3c.ParameterServer(options())
+        server = a3c.ParameterServer(words, a3c.Progress(words))
         brain = a3c.LocalBrain("local_thread1", server)
         with server.session as session:
             server.initialize()
@@ -56,24 +57,27 @@ def test_terms_of_the_loss_equal_numpy_even_where_the_policy_is_certain(opened, 
     p = np.array([[1, 0], [1, 0], [0, 1], [0.5, 0.5], [0.3, 0.7], [0.9, 0.1]], np.float32)
     a = np.array([0, 1, 0, 0, 0, 1])
     v, target = rng.normal(size=(2, 6)).astype(np.float32)
-    got = opened.server.session.run(opened.build_loss(*map(tf.constant, (p, v, a, target))))
+    loss = a3c.LocalBrain.build_loss(None, *map(tf.constant, (p, v, a, target)))
+    got = opened.server.session.run(loss)
     wanted = loss_terms(p, v, a, target, target - v)
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-7)
 
 
 @pytest.mark.parametrize("term", [0, 1, 2])
 def test_the_gradient_of_each_term_equals_finite_differences(opened, rng, term):
-    s, a, R, _, gamma_n = batch(rng)
+    s, a, R, _, discount = batch(rng)
     p, v = opened.forward(s.astype(np.float32))
     value = opened.build_loss(p, v, a, R.astype(np.float32))[term]
     gradients = tf.gradients(tf.reduce_mean(value), opened.weights, unconnected_gradients="zero")
     weights, gradients = opened.server.session.run([opened.weights, gradients])
-    wanted = gradient(weights, s, a, R, s, 0 * gamma_n, term=term)
+    wanted = gradient(weights, s, a, R, s, 0 * discount, term=term)
     for x, y in zip(gradients, wanted):
         np.testing.assert_allclose(x, y, rtol=1e-3, atol=2e-6)
 
 
-def test_updates_equal_numpy_and_learners_share_the_averages(built, rng):
+def test_updates_equal_numpy_and_learners_share_the_averages(built, rng, monkeypatch):
+    points = []
+    monkeypatch.setattr(a3c, "add_to_curves", lambda server, numbers: points.append(numbers))
     locals_ = [brain.weights for brain in built.brains]
     weights, *local = built.values([built.server.weights, *locals_])
     squares = [np.ones_like(w) for w in weights]  # as TensorFlow 1 starts them
@@ -83,12 +87,23 @@ def test_updates_equal_numpy_and_learners_share_the_averages(built, rng):
         gradients = gradient(own, *samples)
         rmsprop(weights, squares, gradients)
         got = built.values([*built.server.weights, *averages(built.server)])
-        figures = built.log.update.call_args.args[0]
-        norm = sum((g ** 2).sum() for g in gradients) ** 0.5
-        wanted = [*weights, *squares, *terms(own, own, *samples), norm]
-        for x, y in zip([*got, *figures], wanted, strict=True):
+        actor, critic, entropy = terms(own, own, *samples)
+        curves = {"loss/actor": actor, "loss/critic": critic, "loss/entropy": entropy,
+                  "gradient": sum((g ** 2).sum() for g in gradients) ** 0.5}
+        point = points.pop()
+        assert points == [] and point.keys() == curves.keys()
+        for x, y in zip([*got, *map(point.get, curves)], [*weights, *squares, *curves.values()],
+                        strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-4, atol=2e-6)
     assert all(map(same, local, built.values(locals_)))  # only the server's weights move
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_a_gradient_that_is_not_finite_is_an_error(built, rng, number):
+    s, a, R, s_, discount = batch(rng)
+    R[3] = number
+    with pytest.raises(FloatingPointError, match="gradient isn't finite"):
+        update(built.brains[0], s, a, R, s_, discount)
 
 
 def test_of_updates_that_meet_none_is_lost(rng):

@@ -6,21 +6,20 @@ import shlex
 import subprocess
 import sys
 import types
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / ".github"))
-import benchmark  # noqa: E402
-import exercises  # noqa: E402
-import imageio.v3 as iio  # noqa: E402
-import numpy as np  # noqa: E402
-import pytest  # noqa: E402
-from helpers import ROOT, SCRIPT, a3c, environment_variables, finish, start  # noqa: E402
+import benchmark
+import exercises
+import imageio.v3 as iio
+import numpy as np
+import pytest
+from helpers import ROOT, SCRIPT, a3c, environment_variables, finish, start
 
-JAPANESE = ".github/ja.md"
-NAMES = "README.md", ".github/exercises.md", "tests/README.md", "tests/variants/README.md"
+JAPANESE = ".github/pages/ja.md"
+NAMES = "README.md", ".github/pages/exercises.md", "tests/README.md", "tests/variants/README.md"
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in NAMES}
 README, ALL = PAGES["README.md"], "\n".join(PAGES.values())
-SENTENCES = " ".join(README.split())  # without the ends of lines, which may fall inside a command
+# Without the ends of lines, which may fall inside a command
+SENTENCES, SENTENCES_OF_ALL = " ".join(README.split()), " ".join(ALL.split())
 LINES = SCRIPT.read_text(encoding="utf-8").splitlines()
 
 
@@ -58,7 +57,7 @@ def code(text):
 
 
 def pictures(text):
-    return sorted(re.findall(r"!\[.*?\]\((?:\.github/)?(\S+?)\)", text, re.S))
+    return sorted(re.findall(r"!\[.*?\]\((?:\.github|\.\.)/(pictures/\S+?)\)", text, re.S))
 
 
 def numbers(text):
@@ -114,7 +113,7 @@ def test_every_name_in_the_pseudocode_and_the_tables_is_the_scripts():
 
 
 def test_the_update_by_hand_is_what_the_command_prints():
-    command = re.search(r"`python (\.github/update.py)`", SENTENCES)[1]
+    command = re.search(r"`python (\.github/scripts/update.py)`", SENTENCES)[1]
     printed = subprocess.run([sys.executable, command], cwd=ROOT, capture_output=True, text=True)
     [shown] = re.findall(r"^```\n(target  .*?)^```", README, re.M | re.S)
     assert shown == printed.stdout, printed.stderr
@@ -133,7 +132,7 @@ def test_the_update_by_hand_equals_numpy():
 
 
 def test_the_episodes_step_by_step_are_what_the_command_prints():
-    words = re.search(r"`python (\.github/episode.py [\d ]+)`", SENTENCES)[1].split()
+    words = re.search(r"`python (\.github/scripts/episode.py [\d ]+)`", SENTENCES)[1].split()
     printed = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
     shown = re.findall(r"^```\n(step .*?)^```", README, re.M | re.S)
     assert "\n".join(shown).strip() == printed.stdout.strip(), printed.stderr
@@ -162,7 +161,7 @@ def check_that_updates_fit_together(text):
 
 
 def test_the_recorded_updates_are_of_a_run_and_fit_together():
-    command = re.search(r"`python (\.github/timeline.py)`", SENTENCES)[1]
+    command = re.search(r"`python (\.github/scripts/timeline.py)`", SENTENCES)[1]
     printed = subprocess.run([sys.executable, command], cwd=ROOT, capture_output=True, text=True)
     head, *lines = printed.stdout.split("\n\n")[0].splitlines()
     [shown] = re.findall(rf"^```\n{re.escape(head)}\n(.*?)^```", README, re.M | re.S)
@@ -201,11 +200,11 @@ def test_our_lines_for_the_papers_return_look_ahead_to_the_end_of_the_segment(tm
     for t in range(23):
         agent.advantage_push_local_brain(t, 0, r[t], t + 1, t == 22, t == 22)
         assert not agent.memory or (t + 1) % 10
-    for t, (s, _, R, s_, gamma_n) in enumerate(samples):
+    for t, (s, _, R, s_, discount) in enumerate(samples):
         end = min(t - t % 10 + 10, 23)
         assert (s, s_) == (t, end)
         assert R == pytest.approx(sum(0.99 ** k * r[t + k] for k in range(end - t)))
-        assert gamma_n == (0 if end == 23 else pytest.approx(0.99 ** (end - t)))
+        assert discount == (0 if end == 23 else pytest.approx(0.99 ** (end - t)))
 
 
 def test_values_of_a_learned_policy_are_returns():
@@ -214,7 +213,7 @@ def test_values_of_a_learned_policy_are_returns():
 
 
 @pytest.mark.parametrize("with_checkpoint, makes", [
-    (False, {"films", "runs"}), (True, {"saved", "movie"})])
+    (False, {"movie", "runs"}), (True, {"saved", "movie"})])
 def test_the_commands_of_the_script_run_one_after_the_other(tmp_path, with_checkpoint, makes):
     for line in OF_SCRIPT:
         if ("--checkpoint" in line) == with_checkpoint:
@@ -224,26 +223,51 @@ def test_the_commands_of_the_script_run_one_after_the_other(tmp_path, with_check
     assert {path.name for path in tmp_path.iterdir()} == makes
 
 
-def test_the_other_commands_are_those_that_ci_and_the_tests_here_run():
-    venv, learning = "python3 -m venv .venv && ", "python tests/benchmark.py --learning --seeds 20"
-    assert [line for line in COMMANDS if line not in OF_SCRIPT] == [
-        venv + ".venv/bin/pip install -r requirements.txt && .venv/bin/python a3c_cartpole.py",
-        learning + " --max-frames 400000",
-        venv + ".venv/bin/pip install -r requirements.txt -r tests/requirements.txt && "
-        ".venv/bin/python -m pytest -n 2 tests",
-        learning + " --max-frames 400000",
-        "python -m pytest tests -m long",
-        "python tests/sabotage.py",
-        "python tests/versions.py",
-        "python tests/benchmark.py",
-        "python tests/variants/clipped.py",
-        "python tests/variants/pendulum.py",
-        "python tests/variants/memory.py",
-        "python tests/variants/memory_pendulum.py",
-        "python tests/variants/ga3c.py",
-        "python tests/variants/distributed.py",
-        "python tests/variants/pong.py --checkpoint pong",
-        "python tests/variants/distributed.py --processes 2"]
+@pytest.mark.parametrize("name", [*NAMES, JAPANESE])
+def test_every_command_starts_a_program_that_exists(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    found = re.findall(r"python\s+([\w./]+\.py)\b", text)
+    assert found and all((ROOT / path).is_file() for path in found), found
+
+
+def test_every_option_in_a_command_exists():
+    """A program that doesn't know an option hands it on to the script, so it may be the script's.
+    `--help` itself is left out."""
+    used, offered = collections.defaultdict(set), {}
+    for command in COMMANDS + re.findall(r"`(python [^`]+)`", SENTENCES_OF_ALL):
+        if match := re.match(r"python (\S+\.py)(.*)", command):
+            used[match[1]] |= set(re.findall(r" (--\w[\w-]*)", match[2])) - {"--help"}
+    used = {program: options for program, options in used.items() if options}
+    assert {"a3c_cartpole.py", "tests/benchmark.py"} < used.keys()
+    for program in used:
+        status, out, err = finish(start("--help", cwd=ROOT, program=ROOT / program))
+        offered[program] = set(re.findall(r"^  (--\w[\w-]*)", out, re.M))
+    for program, options in used.items():
+        assert options <= offered[program] | offered["a3c_cartpole.py"], program
+
+
+def test_the_pages_show_every_variant():
+    variants = sorted(path.name for path in (ROOT / "tests" / "variants").glob("*.py"))
+    commands = re.findall(r"^python tests/variants/(\S+)", "\n".join(COMMANDS), re.M)
+    assert sorted(set(commands)) == variants
+    for name in "README.md", JAPANESE:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        rows = re.findall(r"^\| \[`(\S+)`\]\(\S*tests/variants/\1\)", text, re.M)
+        assert sorted(rows) == variants
+
+
+def forms(text):
+    """Its lines without the numbers."""
+    return {re.sub(r"\d+", "0", line) for line in text.splitlines() if line != "…"}
+
+
+def test_what_you_will_see_is_what_a_run_prints(tmp_path):
+    command = re.search(r"`python (a3c_cartpole\.py --seed \d+ [^`]+)`", SENTENCES)[1].split()
+    status, out, err = finish(start(*command[1:], cwd=tmp_path))
+    [shown] = re.findall(r"^```\n(Seed .*?)^```", README, re.M | re.S)
+    assert (status, err) == (0, "") and forms(shown) == forms(out)
+    assert shown.splitlines()[0] == out.splitlines()[0]
+    assert f"```\n{shown}```" in (ROOT / JAPANESE).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("command, says", [
@@ -271,6 +295,6 @@ def test_the_benchmark_measures_speeds(monkeypatch, capsys):
 def test_a_reader_can_draw_a_run_of_ones_own(tmp_path):
     logged = "--render", "none", "--max-frames", "5000", "--logdir", tmp_path / "runs/mine"
     finish(start(*logged, cwd=tmp_path))
-    command = re.search(r"`python (\.github/figures.py run \S+ \S+)`", SENTENCES)[1].split()
+    command = re.search(r"`python (\.github/scripts/figures.py run \S+ \S+)`", SENTENCES)[1].split()
     subprocess.run([sys.executable, ROOT / command[0], *command[1:]], cwd=tmp_path, check=True)
     assert iio.imread(tmp_path / command[-1]).shape[1] == 1600

@@ -5,20 +5,14 @@ import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import Built, EndsAt, a3c, same, tf
+from helpers import Built, EndsAt, a3c, film_lengths, options, same, tf
 
 gym = a3c.gym
 
 
-def worker_class(brain=a3c.LocalBrain, agent=a3c.Agent, environment=a3c.Environment):
-    """A Worker_thread whose environment, agent and brain are of these classes."""
-    agent = type("Agent", (agent,), {"brain_class": brain})
-    environment = type("Environment", (environment,), {"agent_class": agent})
-    return type("Worker", (a3c.Worker_thread,), {"environment_class": environment})
-
-
 def play(*args, server=a3c.ParameterServer, **classes):
-    """Run main with one worker. Returns its status, the server, its first and its last weights."""
+    """Run main with one worker and these classes (brain_class and so on). Returns its status, the
+    server, its first and its last weights."""
     made = []
 
     class Server(server):
@@ -26,7 +20,7 @@ def play(*args, server=a3c.ParameterServer, **classes):
             super().initialize()
             made.extend([self, self.session.run(self.weights)])
     argv = ["--render", "none", "--workers", "1", "--seed", "1", "--max-frames", "300", *args]
-    status = a3c.main(argv, server_class=Server, worker_class=worker_class(**classes))
+    status = a3c.main(argv, Server, **classes)
     return status, *made, made[0].session.run(made[0].weights)
 
 
@@ -38,41 +32,42 @@ def settings(monkeypatch, **values):
 # Settings: each of the functions below measures what a setting decides
 
 def weight_shape(layer, axis):
+    words = options()
     with tf.Graph().as_default():
-        return a3c.ParameterServer(a3c.parse(["--render", "none"])).weights[layer].shape[axis]
+        return a3c.ParameterServer(words, a3c.Progress(words)).weights[layer].shape[axis]
 
 
-def factor_after_the_time_limit():
+def discount_after_the_time_limit():
     """What the last sample of an episode multiplies V(s_) by."""
     environment = Built(1).learners[0].environment
+    environment.env = EndsAt(falls=None)
     environment.agent.brain.train_push = samples = unittest.mock.Mock()
-    environment.run(EndsAt(falls=None))
+    environment.run(learning=True)
     return samples.call_args.args[4]
 
 
 def whether_scores_of_60_pass():
     """Both as the mean of the latest episodes and in an evaluation."""
-    built = Built(1)
+    built = Built(0)
     for _ in range(10):
         built.progress.episode_ended(60)
-    built.progress.learner_ended()
-    built.tester.environment.run = lambda: 60
-    if built.progress.evaluating:
+    built.tester.environment.run = lambda learning: 60
+    if built.progress.phase == "evaluating":
         built.tester.evaluate()
-    return built.progress.learned
+    return built.progress.phase == "learned"
 
 
 def episodes_up_to_the_threshold():
-    progress, episodes = a3c.Progress(1, 100), 0
-    while not progress.evaluating:
+    progress, episodes = a3c.Progress(options()), 0
+    while progress.phase == "training":
         progress.episode_ended(200)
         episodes += 1
     return episodes
 
 
 def episodes_of_an_evaluation():
-    tester = Built(1).tester
-    tester.progress.learner_ended()
+    tester = Built(0).tester
+    tester.progress.recent.append(200)
     tester.environment.run = episodes = unittest.mock.Mock(return_value=200)
     tester.evaluate()
     return episodes.call_count
@@ -81,7 +76,7 @@ def episodes_of_an_evaluation():
 def whether_a_learner_chooses_its_core():
     with unittest.mock.patch.object(a3c, "share_one_core") as share:
         learner = Built(1).learners[0]
-        learner.progress.coordinator.request_stop()
+        learner.progress.stop()
         with pytest.raises(a3c.Stopped):
             learner.learn()
     return share.called
@@ -90,17 +85,9 @@ def whether_a_learner_chooses_its_core():
 def pulls_and_updates_in_12_steps():
     environment = Built(1).learners[0].environment
     brain = environment.agent.brain = unittest.mock.Mock(wraps=environment.agent.brain)
-    environment.run(EndsAt(12))
+    environment.env = EndsAt(12)
+    environment.run(learning=True)
     return [brain.pull_parameter_server.call_count, brain.update_parameter_server.call_count]
-
-
-def samples_of_the_first_update():
-    brain, samples = Built(1).brains[0], 0
-    while not brain.server.log.update.called:
-        samples += 1
-        brain.train_push(np.zeros(4), 0, 1.0, np.zeros(4), 0.0)
-        brain.update_parameter_server()
-    return samples
 
 
 def first_update_of_a_weight():
@@ -117,47 +104,27 @@ def first_update_of_a_weight():
 def terms_of_the_loss():
     """Of a policy that tosses a coin and a critic that is 3 too low: critic's and entropy's."""
     with tf.Graph().as_default(), tf.Session() as session:
-        p, v, a, target = [[0.5, 0.5]], [1.0], [0], [4.0]
-        brain = object.__new__(a3c.LocalBrain)  # its loss needs no network
-        inputs = tf.constant(p), tf.constant(v), tf.constant(a), tf.constant(target)
-        return np.ravel(session.run(brain.build_loss(*inputs))[1:])
+        p, v, a, target = map(tf.constant, ([[0.5, 0.5]], [1.0], [0], [4.0]))
+        return np.ravel(session.run(a3c.LocalBrain.build_loss(None, p, v, a, target))[1:])
 
 
-def return_and_factor():
+def return_and_discount():
     """Of the first of three steps that bring 0, 0 and 1; the episode goes on."""
-    built = Built(1)
-    agent = built.learners[0].environment.agent
-    agent.brain.train_push = samples = unittest.mock.Mock()
+    agent = a3c.Agent(unittest.mock.Mock(), rng=None)
     for r in 0.0, 0.0, 1.0:
         agent.advantage_push_local_brain(np.zeros(4), 0, r, np.zeros(4), False, False)
-    _, _, R, _, factor = samples.call_args_list[0].args
-    return R, factor
+    _, _, R, _, discount = agent.brain.train_push.call_args_list[0].args
+    return R, discount
 
 
-def epsilon(frames):
-    agent = Built(1).learners[0].environment.agent
-    agent.progress.frames = frames
-    return agent.epsilon()
-
-
-def whether_it_saves_soon():
-    """While learning, that is, and not only at the start."""
-    saves, saved, third_save = [], [], threading.Event()
-
-    class Worker(a3c.Worker_thread):
-        def work(self):
-            if self.learning:
-                self.progress.coordinator.wait_for_stop()
-            else:
-                saved.append(third_save.wait(timeout=20))  # the first is that of the start
-
-    def save(checkpoint):
-        saves.append(checkpoint)
-        if len(saves) == 3:
-            third_save.set()
-    with unittest.mock.patch.object(a3c.Checkpoint, "save", save):
-        a3c.main(["--render", "none", "--workers", "1"], worker_class=Worker)
-    return saved == [True]
+def epsilon(frame):
+    """The share of random actions, if the numbers drawn for this choice are spread from 0 to 1."""
+    agent = a3c.Agent(None, unittest.mock.Mock())
+    agent.rng.random.side_effect = [(i + 0.5) / 100 for i in range(100)]
+    agent.rng.choices.return_value = [0]
+    for _ in range(100):
+        agent.explore([0.5, 0.5], frame)
+    return agent.rng.randrange.call_count / 100
 
 
 # the setting: (settings to change, the value to measure then, how to measure it)
@@ -165,16 +132,14 @@ SETTINGS = {
     "ENV": ({"ENV": "CartPole-v1"}, "CartPole-v1", lambda: Built(1).tester.environment.env.spec.id),
     "NUM_STATES": ({"NUM_STATES": 6}, 6, lambda: weight_shape(0, 0)),
     "NUM_ACTIONS": ({"NUM_ACTIONS": 3}, 3, lambda: weight_shape(2, 1)),
-    "TIME_LIMIT_IS_END": ({"TIME_LIMIT_IS_END": False}, 0.99, factor_after_the_time_limit),
+    "TIME_LIMIT_IS_END": ({"TIME_LIMIT_IS_END": False}, 0.99, discount_after_the_time_limit),
     "LEARNED_MEAN": ({"LEARNED_MEAN": 50}, True, whether_scores_of_60_pass),
     "THRESHOLD_EPISODES": ({"THRESHOLD_EPISODES": 3}, 3, episodes_up_to_the_threshold),
     "EVALUATION_EPISODES": ({"EVALUATION_EPISODES": 4}, 4, episodes_of_an_evaluation),
-    "TEST_EPISODES": ({"TEST_EPISODES": 4}, 4, lambda: a3c.parse([]).test_episodes),
     "MAX_FRAMES": ({"MAX_FRAMES": 60}, 60, lambda: a3c.parse([]).max_frames),
     "N_WORKERS": ({"N_WORKERS": 3}, 3, lambda: a3c.parse([]).workers),
     "SHARE_ONE_CORE": ({"SHARE_ONE_CORE": False}, False, whether_a_learner_chooses_its_core),
     "Tmax": ({"Tmax": 4}, [3, 3], pulls_and_updates_in_12_steps),
-    "MIN_BATCH": ({"MIN_BATCH": 3}, 3, samples_of_the_first_update),
     "HIDDEN_UNITS": ({"HIDDEN_UNITS": 7}, 7, lambda: weight_shape(0, 1)),
     # A step is -rate·g / √(average of g²). The gradient g is 2, and the average starts at 1.
     "LEARNING_RATE": ({"LEARNING_RATE": 3}, -3 * 2 / (0.99 * 1 + 0.01 * 2 ** 2) ** 0.5,
@@ -183,12 +148,11 @@ SETTINGS = {
                       first_update_of_a_weight),
     "LOSS_V": ({"LOSS_V": 2}, [2 * 3 ** 2, -0.01 * np.log(2)], terms_of_the_loss),
     "LOSS_ENTROPY": ({"LOSS_ENTROPY": 4}, [0.5 * 3 ** 2, -4 * np.log(2)], terms_of_the_loss),
-    "GAMMA": ({"GAMMA": 0.5, "N_STEP_RETURN": 3}, (0.5 ** 2, 0.5 ** 3), return_and_factor),
-    "N_STEP_RETURN": ({"N_STEP_RETURN": 2}, (0, 0.99 ** 2), return_and_factor),
+    "GAMMA": ({"GAMMA": 0.5, "N_STEP_RETURN": 3}, (0.5 ** 2, 0.5 ** 3), return_and_discount),
+    "N_STEP_RETURN": ({"N_STEP_RETURN": 2}, (0, 0.99 ** 2), return_and_discount),
     "EPS_START": ({"EPS_START": 0.8}, 0.8, lambda: epsilon(0)),
     "EPS_END": ({"EPS_END": 0.3}, 0.3, lambda: epsilon(1600)),
     "EPS_STEPS": ({"EPS_STEPS": 100}, 0.25, lambda: epsilon(50)),
-    "SAVE_SECONDS": ({"SAVE_SECONDS": 0}, True, whether_it_saves_soon),
 }
 
 
@@ -200,7 +164,8 @@ def test_each_setting_is_honoured(monkeypatch, name):
 
 
 def test_no_setting_is_forgotten_here():
-    assert SETTINGS.keys() == {"Tmax", *filter(str.isupper, vars(a3c))}
+    of_other_tests = {"FILMS", "SAVE_SECONDS"}  # see test_script.py
+    assert SETTINGS.keys() | of_other_tests == {"Tmax", *filter(str.isupper, vars(a3c))}
 
 
 def test_the_command_line_starts_from_the_tutorials_settings():
@@ -237,7 +202,7 @@ def test_another_loss_and_another_optimizer():
     class Server(a3c.ParameterServer):
         def build_optimizer(self):
             return tf.train.AdamOptimizer(1e-3)
-    _, server, before, after = play(server=Server, brain=Brain)
+    _, server, before, after = play(server=Server, brain_class=Brain)
     assert list(map(np.array_equal, before, after)) == [False] * 4 + [True] * 2  # no critic
     assert server.session.run(server.optimizer.get_slot(server.weights[0], "m")).any()
 
@@ -261,6 +226,7 @@ def test_clipped_gradients_and_a_rate_that_falls():
 
 class MountainCar(a3c.Environment):
     def make(self, render_mode=None):
+        self.server.made = render_mode
         env = gym.make("MountainCar-v0", render_mode=render_mode).unwrapped
         return gym.wrappers.TimeLimit(env, max_episode_steps=20)
 
@@ -270,24 +236,26 @@ MOUNTAIN_CAR = {"NUM_STATES": 2, "NUM_ACTIONS": 3, "LEARNED_MEAN": -21}  # each 
 
 def test_another_environment_is_filmed_and_its_scores_are_negative(
         monkeypatch, tmp_path, capsys):
-    settings(monkeypatch, **MOUNTAIN_CAR)
-    args = "--render", "video", "--video-dir", str(tmp_path), "--test-episodes", "1"
-    assert play(*args, environment=MountainCar)[0] == 0
+    settings(monkeypatch, **MOUNTAIN_CAR, FILMS=str(tmp_path))
+    args = "--render", "video", "--test-episodes", "1"
+    status, server, *_ = play(*args, environment_class=MountainCar)
+    assert status == 0 and server.made == "rgb_array_list"  # `make` can reach the server
     out = capsys.readouterr().out
     assert "\nThreshold reached: mean -20.0 of the last 10 episodes\n" in out
     assert "\nLearned after 200 frames, 10 episodes" in out
     assert "\nTest episode 1: score -20\n" in out
-    assert len(list(tmp_path.glob("*/*.mp4"))) == 1
+    [length] = film_lengths(tmp_path)
+    assert length in (20, 21)
 
 
 def test_something_to_do_when_an_episode_begins_and_a_reward_of_my_own(monkeypatch):
     class Environment(MountainCar):
-        def reward(self, r, step, done):
-            return 10 * r + step
+        def reward(self, s, r, s_, step, done, terminal):
+            return 10 * r + step + 1000 * terminal + float((s != s_).any()) / 2
 
-        def run(self, env=None):
+        def run(self, learning):
             told.append([])
-            return super().run(env)
+            return super().run(learning)
 
     class Agent(a3c.Agent):
         def advantage_push_local_brain(self, s, a, r, *rest):
@@ -295,14 +263,15 @@ def test_something_to_do_when_an_episode_begins_and_a_reward_of_my_own(monkeypat
             told[-1].append(r)
     told = []
     settings(monkeypatch, **MOUNTAIN_CAR | {"LEARNED_MEAN": 0})
-    play(environment=Environment, agent=Agent)
-    rewards = [10 * -1 + step for step in range(1, 21)]  # of an episode: 20 steps
+    play(environment_class=Environment, agent_class=Agent)
+    # An episode has 20 steps. Each costs 1 and moves the car. The time limit ends it.
+    rewards = [10 * -1 + step + 0.5 for step in range(1, 20)] + [10 * -1 + 20 + 1000 + 0.5]
     assert told == [rewards] * 15 + [[]]  # 300 frames; in the last episode nothing is played
 
 
 class Acrobot(a3c.Environment):
-    def reward(self, r, step, done):
-        return 1.0 if done and step < 500 else -0.01
+    def reward(self, s, r, s_, step, done, terminal):
+        return 1.0 if terminal else -0.01
 
 
 class TwoTrunks(a3c.ParameterServer):
@@ -329,11 +298,8 @@ class TwoTrunks(a3c.ParameterServer):
 class Segments(a3c.Agent):
     """Explores by temperature. Its returns reach to the end of their segment, as in the paper."""
 
-    def act(self, s, greedy=False):
-        if greedy:
-            return super().act(s, greedy)
-        p = self.brain.predict_p(s[np.newaxis])[0] ** 0.5
-        return self.rng.choices(range(3), weights=p.tolist())[0]
+    def explore(self, p, frame):
+        return self.rng.choices(range(3), weights=np.sqrt(p).tolist())[0]
 
     def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
         ends = done or len(self.memory) == a3c.Tmax - 1
@@ -342,29 +308,31 @@ class Segments(a3c.Agent):
 
 def test_a_whole_program_of_ones_own_trains_saves_and_goes_on(monkeypatch, tmp_path, capsys):
     settings(monkeypatch, ENV="Acrobot-v1", NUM_STATES=6, NUM_ACTIONS=3, TIME_LIMIT_IS_END=False,
-             Tmax=20, N_STEP_RETURN=20, MIN_BATCH=1, LEARNED_MEAN=-100)
+             Tmax=20, N_STEP_RETURN=20, LEARNED_MEAN=-100)
     seen = []
 
     class Brain(a3c.LocalBrain):
         def update_parameter_server(self):
             seen.append([sample[2:] for sample in self.train_queue])
             super().update_parameter_server()
-    classes = {"server": TwoTrunks, "brain": Brain, "agent": Segments, "environment": Acrobot}
+    classes = {"server": TwoTrunks, "brain_class": Brain, "agent_class": Segments,
+               "environment_class": Acrobot}
     args = "--checkpoint", str(tmp_path), "--max-frames", "1000"
-    powers = []
+    powers, last = [], None
     for frames in 1000, 2000:
         status, _, before, after = play(*args, **classes)
         assert status == 1 and [w.shape for w in after][:2] == [(6, 16), (16,)]
         assert not any(map(np.array_equal, before, after))
-        for saved in frames - 1000, frames:
-            checkpoint = tf.train.load_checkpoint(str(tmp_path / f"model-{saved}"))
-            powers.append(checkpoint.get_tensor("parameter_server/beta1_power"))
-    begin, end, begin_again, end_again = powers  # Adam's, which fall with each update
-    assert begin > end == begin_again > end_again
+        assert last is None or same(before, last)
+        last = after
+        checkpoint = tf.train.load_checkpoint(str(tmp_path / f"model-{frames}"))
+        powers.append(checkpoint.get_tensor("parameter_server/beta1_power"))
+    # Adam's, which each update multiplies by 0.9. A run has at least 50 updates.
+    assert 0 < powers[1] <= powers[0] * 0.9 ** 49 and powers[0] <= 0.9 ** 49
     assert all(len(samples) == 20 for samples in seen[:25])  # 500 steps in segments of 20
-    for k, (R, s_, gamma_n) in enumerate(reversed(seen[0])):  # k steps before the segment's last
+    for k, (R, s_, discount) in enumerate(reversed(seen[0])):  # k steps before the segment's last
         assert np.isclose(R, -0.01 * sum(0.99 ** i for i in range(k + 1)))
-        assert np.isclose(gamma_n, 0.99 ** (k + 1)) and s_ is seen[0][-1][1]
+        assert np.isclose(discount, 0.99 ** (k + 1)) and s_ is seen[0][-1][1]
     status = play("--checkpoint", str(tmp_path), "--play", "--test-episodes", "1", **classes)[0]
     assert status == 0 and "Test episode 1: score -" in capsys.readouterr().out
 
@@ -383,7 +351,7 @@ def test_actions_may_be_real_numbers(monkeypatch):
             return forward
 
     class Brain(a3c.LocalBrain):
-        action_type, action_shape = tf.float32, (1,)
+        actions = tf.float32, (None, 1)
 
         def build_loss(self, mean, v, a, target):
             advantage = target - v
@@ -395,10 +363,10 @@ def test_actions_may_be_real_numbers(monkeypatch):
             actions.append(a)
 
     class Agent(a3c.Agent):
-        def act(self, s, greedy=False):
+        def act(self, s, frame, greedy=False):
             return self.brain.predict_p(s[np.newaxis])[0] + np.float32(self.rng.gauss(0, 1))
     settings(monkeypatch, ENV="Pendulum-v1", NUM_STATES=3, TIME_LIMIT_IS_END=False)
-    _, _, before, after = play(server=Server, brain=Brain, agent=Agent)
+    _, _, before, after = play(server=Server, brain_class=Brain, agent_class=Agent)
     assert len(actions) > 250  # of 300 steps
     assert not same(before, after) and np.isfinite(after).all()
 
@@ -409,10 +377,8 @@ def test_a_brain_that_threads_share():
             super().__init__(*args)
             self.brain = a3c.LocalBrain("shared", self)
 
-    class Brain:
-        def __new__(cls, name, server):
-            return server.brain
-    _, server, before, after = play(server=Server, brain=Brain)
+    _, server, before, after = play(
+        server=Server, brain_class=lambda name, server: server.brain)
     owners = {operation.name.split("/")[0] for operation in server.session.graph.get_operations()}
     assert "shared" in owners and not any("thread" in owner for owner in owners)
     assert not any(map(np.array_equal, before, after))
@@ -435,31 +401,11 @@ def test_further_threads_start_with_the_workers_and_are_waited_for():
             self.seen = threading.current_thread().name, self.progress.frames
 
     class Environment(a3c.Environment):
-        def run(self, env=None):
+        def run(self, learning):
             assert begun.wait(timeout=20)
-            return super().run(env)
-    _, server, *_ = play(server=Server, environment=Environment)
+            return super().run(learning)
+    _, server, *_ = play(server=Server, environment_class=Environment)
     assert server.seen == ("helper", 300)
-
-
-def test_counting_and_verdicts_elsewhere(monkeypatch):
-    class Progress(a3c.Progress):
-        def next_frame(self, learning):
-            super().next_frame(learning)
-            counted.append(learning)
-
-        def verdict(self, passed):
-            verdicts.append(passed)
-            super().verdict(passed and len(verdicts) == 3)
-
-    class Server(a3c.ParameterServer):
-        def make_progress(self, options):
-            return Progress(options.workers, options.max_frames)
-
-    counted, verdicts = [], []
-    settings(monkeypatch, LEARNED_MEAN=0, THRESHOLD_EPISODES=1)
-    status, server, *_ = play(server=Server)
-    assert status == 0 and verdicts == [True] * 3 and sum(counted) == server.progress.frames
 
 
 def test_the_seed_decides_the_first_weights():

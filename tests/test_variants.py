@@ -1,13 +1,11 @@
-"""The further systems: their formulas against NumPy, and each as its user starts it."""
+"""The variants: their formulas against NumPy, and each as its user starts it."""
 import re
 import signal
-import sys
 import threading
 import time
 
 import numpy as np
 import pytest
-import helpers
 from helpers import (
     ROOT,
     Built,
@@ -19,19 +17,19 @@ from helpers import (
     film_lengths,
     finish,
     gradient,
+    options,
     posix,
     put,
     randomize,
     rmsprop,
     same,
+    saved_values,
     start,
     tf,
     update,
 )
 
 pytest.importorskip("gymnasium")  # classic Gym plays them, too, but names its games otherwise
-VARIANTS = ROOT / "tests" / "variants"
-sys.path.insert(0, str(VARIANTS))
 import clipped  # noqa: E402
 import ga3c  # noqa: E402
 import memory  # noqa: E402
@@ -39,22 +37,33 @@ import memory_pendulum  # noqa: E402
 import pendulum  # noqa: E402
 import pong  # noqa: E402
 
+VARIANTS = ROOT / "tests" / "variants"
+
+
+def new_server(server_class, *words):
+    words = options(*words)
+    return server_class(words, a3c.Progress(words))
+
 
 @pytest.fixture
-def build(monkeypatch, rng):
-    """build(variant, learners): with its settings, which are put back, and random weights."""
+def put_back(monkeypatch):
+    """After the test, each constant has its own value again, whatever a variant has assigned."""
+    for module in a3c, memory:
+        for name in filter(str.isupper, dir(module)):
+            monkeypatch.setattr(module, name, getattr(module, name))
+    monkeypatch.setattr(a3c, "Tmax", a3c.Tmax)
+
+
+@pytest.fixture
+def build(monkeypatch, put_back, rng):
+    """build(variant, learners): with its settings and random weights."""
     def make(variant, learners=1, **settings):
-        # To set each constant to its own value makes pytest put it back after the test.
-        for module in a3c, memory:
-            for name in filter(str.isupper, dir(module)):
-                monkeypatch.setattr(module, name, getattr(module, name))
-        monkeypatch.setattr(a3c, "Tmax", a3c.Tmax)
-        # The variant's main then assigns its constants, and returns its classes.
-        monkeypatch.setattr(a3c, "main", lambda argv, *classes: classes)
-        classes = variant.main([])
+        # The variant's main assigns its constants, and returns its classes.
+        monkeypatch.setattr(a3c, "main", lambda argv, *classes, **named: (classes, named))
+        classes, named = variant.main([])
         for name, value in settings.items():
             monkeypatch.setattr(a3c, name, value)
-        built = Built(learners, a3c.MAX_FRAMES, 0, *classes)
+        built = Built(learners, a3c.MAX_FRAMES, 0, *classes, **named)
         for brain in built.brains:
             if hasattr(brain, "weights"):
                 randomize(built.server.session, brain.weights, rng)
@@ -76,10 +85,22 @@ def test_each_trains_saves_and_films(tmp_path, name):
     assert length > 5
 
 
+@pytest.mark.parametrize("variant, layers", [
+    (memory, ["hidden"]), (memory_pendulum, ["actor/hidden", "critic/hidden"])])
+def test_without_memory_a_layer_learns_from_the_two_numbers(put_back, tmp_path, variant, layers):
+    words = "--no-memory", "--render", "none", "--max-frames", "300", "--checkpoint", str(tmp_path)
+    assert variant.main(words) == 1
+    values = saved_values(tmp_path)
+    for layer in layers:
+        seen = values[f"parameter_server/{layer}/weights/RMSProp"]  # starts at 1
+        assert len(seen) == 2 and (seen != 1).any(axis=1).all()
+    assert not any("lstm" in name for name in values)
+
+
 @pytest.mark.parametrize("frames", [0, 150_000, 300_000, 400_000])
 def test_clipped_gradients_at_a_rate_that_falls_equal_numpy(build, rng, frames):
     built = build(clipped)
-    built.progress.resume(frames, learned=False)
+    built.progress.frames = frames
     weights = built.values(built.server.weights)
     squares = [np.ones_like(w) for w in weights]
     samples = batch(rng)
@@ -121,7 +142,7 @@ def test_pendulums_loss_and_its_slopes_equal_numpy(monkeypatch, rng):
 def test_pendulums_value_equals_numpy(build):
     build(pendulum)  # for its settings; its own graph can't grow any more
     with tf.Graph().as_default():
-        server = pendulum.Server(helpers.options())
+        server = new_server(pendulum.Server)
         s = np.array([[0.6, -0.8, 5.0]], np.float32)
         _, v = server.forward(tf.constant(s))
         server.initialize()
@@ -133,13 +154,13 @@ def test_pendulums_value_equals_numpy(build):
 
 
 @pytest.mark.parametrize("variant, most", [
-    (clipped, 0.5), (memory, 0.5), (memory_pendulum, 0.5), (pendulum, 1.0), (pong, 2.0)])
+    (memory_pendulum, 0.5), (pendulum, 1.0), (pong, 2.0)])
 @pytest.mark.parametrize("factor", [3.0, 0.5])
 def test_a_gradient_is_scaled_down_only_if_its_norm_is_too_large(build, rng, variant, most, factor):
     """RMSProp's averages tell which gradient it was given: they move by 1 % of its square."""
     built = build(variant)
     with tf.Graph().as_default():
-        server = type(built.server)(helpers.options())
+        server = new_server(type(built.server))
         gradients = [rng.normal(size=w.shape) for w in server.weights]
         norm = sum((g ** 2).sum() for g in gradients) ** 0.5
         gradients = [g * factor * most / norm for g in gradients]
@@ -153,13 +174,17 @@ def test_a_gradient_is_scaled_down_only_if_its_norm_is_too_large(build, rng, var
         np.testing.assert_allclose(new - 0.99 * old, 0.01 * given ** 2, rtol=1e-3, atol=1e-6)
 
 
-def test_clipped_refuses_frames_without_a_learning_rate(build, tmp_path):
-    program = VARIANTS / "clipped.py"
-    status, out, err = finish(start("--max-frames", 300_001, cwd=tmp_path, program=program))
-    assert (status, out) == (2, "") and err.count("\n") == 1 and "--max-frames" in err
+def test_clipped_ends_where_its_learning_rate_is_0(build, tmp_path):
     built = build(clipped)
-    built.progress.resume(250_000, learned=False)
-    assert built.progress.max_frames == 300_000  # a continued run ends there, too
+    assert built.server.options.max_frames > built.progress.max_frames == 300_000
+    for begins, more, ends in [
+            (0, 1000, 1000), (250_000, 40_000, 290_000), (250_000, 60_000, 300_000)]:
+        with tf.Graph().as_default():
+            server = new_server(clipped.Server, "--checkpoint", tmp_path, "--max-frames", more)
+            server.initialize()  # this continues from what the round before has saved
+            assert (server.progress.frames, server.progress.max_frames) == (begins, ends)
+            server.progress.frames = 250_000
+            server.save()
 
 
 def test_pendulums_policy_and_actions(build, rng):
@@ -170,18 +195,18 @@ def test_pendulums_policy_and_actions(build, rng):
     mean, spread = np.maximum(s / [1, 1, 8] @ w1 + b1, 0) @ w2 + b2
     mean, spread = 2 * np.tanh(mean), np.log1p(np.exp(spread)) + 1e-3
     np.testing.assert_allclose(brain.predict_p(s[None]), [[mean, spread]], rtol=1e-4)
-    np.testing.assert_allclose(agent.act(s, greedy=True), [mean], rtol=1e-4)
-    drawn = np.array([agent.act(s) for _ in range(5000)])
+    np.testing.assert_allclose(agent.act(s, 0, greedy=True), [mean], rtol=1e-4)
+    drawn = np.array([agent.act(s, 0) for _ in range(5000)])
     assert drawn.shape == (5000, 1) and drawn.dtype == np.float32
     assert abs(drawn.mean() - mean) < 5 * spread / 5000 ** 0.5
     assert drawn.std() == pytest.approx(spread, rel=0.06)
-    assert built.learners[0].environment.reward(-8.0, 3, False) == 0
-    assert built.learners[0].environment.reward(0.0, 200, True) == 0.5
+    environment = built.learners[0].environment
+    assert environment.reward(s, -8.0, s, 3, False, False) == 0
+    assert environment.reward(s, 0.0, s, 200, True, False) == 0.5
     brain.update_parameter_server = lambda: None
-    built.learners[0].environment.run()
-    factors = [sample[4] for sample in brain.train_queue]  # the time limit is no end
-    wanted = [0.95 ** min(10, 200 - t) for t in range(200)]
-    np.testing.assert_allclose(factors, wanted)
+    environment.run(learning=True)
+    discounts = [sample[4] for sample in brain.train_queue]  # the time limit is no end
+    np.testing.assert_allclose(discounts, [0.95 ** min(10, 200 - t) for t in range(200)])
 
 
 def sigmoid(x):
@@ -211,12 +236,12 @@ def test_the_lstm_equals_numpy_and_each_episode_and_thread_remembers_its_own(
     wanted, _, remembered = lstm(built.values(one.brain.weights), seen, zero, zero)
     monkeypatch.setattr(a3c.Environment, "run", lambda *args: None)
     for _ in range(2):  # two episodes
-        built.learners[0].environment.run()  # nothing but its beginning
+        built.learners[0].environment.run(learning=True)  # nothing but its beginning
         for t in range(7):
-            s = one.with_memory(np.append(seen[t], np.zeros(64)))
+            s = one.with_memory(seen[t])
             np.testing.assert_allclose(s[2:], remembered[t - 1] if t else 0, rtol=1e-3, atol=1e-6)
             np.testing.assert_allclose(one.brain.predict_p(s[None])[0], wanted[t], rtol=1e-4)
-            two.act(np.ones(66))
+            two.act(np.ones(2), 0)
 
 
 def test_memory_sees_no_velocity_and_changes_no_observation():
@@ -227,7 +252,7 @@ def test_memory_sees_no_velocity_and_changes_no_observation():
         def reset(self, **seed):
             return self.s, {}
     seen, _ = memory.PartlySeen(Fixed(), memory.Environment.seen).reset()
-    assert seen.tolist() == [1, 3] + [0] * (a3c.NUM_STATES - 2)
+    assert seen.tolist() == [1, 3]
     assert Fixed.s.tolist() == [1, 2, 3, 4]
 
 
@@ -235,11 +260,11 @@ def test_samples_hold_what_was_remembered_before_and_after_each_step(build):
     built = build(memory, Tmax=1000)
     brain, taken = built.brains[0], []
     brain.update_parameter_server = lambda: taken.extend(brain.train_queue)
-    built.learners[0].environment.run()
-    s, a, R, s_, gammas = map(np.array, zip(*taken))
+    built.learners[0].environment.run(learning=True)
+    s, a, R, s_, discounts = map(np.array, zip(*taken))
     assert len(s) == built.progress.frames and same(s[1:], s_[:-1])
     assert not s[0, 2:].any() and s[1:, 2:].any(axis=1).all() and s_[-1, 2:].any()
-    assert gammas.tolist() == [0.99] * (len(s) - 1) + [0]
+    assert discounts.tolist() == [0.99] * (len(s) - 1) + [0]
 
 
 @pytest.mark.parametrize("ended", [True, False])
@@ -268,16 +293,17 @@ def test_gae_and_the_gradient_through_the_lstm_equal_numpy(build, rng, ended):
     before = built.values(built.server.weights)
     brain.update_parameter_server()
     norm = sum((g ** 2).sum() for g in gradients) ** 0.5
+    assert norm > 0.5  # so it is clipped
     after = zip(before, built.values(built.server.weights), built.values(averages(built.server)))
     for g, (old, new, average) in zip(gradients, after):
-        g *= min(1, 0.5 / norm)  # clipped
+        g *= 0.5 / norm
         # RMSProp's averages start at 1, and the learning rate is 2e-3.
         np.testing.assert_allclose(average - 0.99, 0.01 * g ** 2, rtol=0.02, atol=2e-7)
         np.testing.assert_allclose(new - old, -2e-3 * g / average ** 0.5, rtol=0.02, atol=1e-7)
 
 
 def all_end(built):
-    """Start the threads as `main` does, in their order, and wait for their end."""
+    """Start the threads as `main` does, and wait for their end."""
     workers = [built.tester, *built.learners, *built.server.helpers]
     threads = [threading.Thread(target=w.run, daemon=True) for w in workers]
     for thread in threads:
@@ -287,14 +313,21 @@ def all_end(built):
         assert not thread.is_alive()
 
 
-def test_ga3cs_threads_play_every_frame_and_train_every_sample(build):
+@pytest.fixture
+def points(monkeypatch):
+    """What is added to the curves, in order: {name: number}."""
+    points = []
+    monkeypatch.setattr(a3c, "add_to_curves", lambda server, numbers: points.append(numbers))
+    return points
+
+
+def test_ga3cs_threads_play_every_frame_and_train_every_sample(build, points):
     built = build(ga3c, learners=3)
     built.progress.max_frames, before = 2000, built.values(built.server.weights)
     all_end(built)
-    assert built.progress.frames == 2000 and built.progress.learners == 0
+    assert built.progress.frames == 2000 and not built.progress.learners
     assert not any(map(np.array_equal, before, built.values(built.server.weights)))
-    told = [call.args[0] for call in built.log.write.call_args_list]
-    sizes = [curves["batch/samples"] for curves in told if "batch/samples" in curves]
+    sizes = [point["batch/samples"] for point in points if "batch/samples" in point]
     _, trainer = built.server.helpers
     rest = len(trainer.brain.train_queue)
     assert min(sizes) >= 40 > rest and built.server.samples.empty()
@@ -303,22 +336,23 @@ def test_ga3cs_threads_play_every_frame_and_train_every_sample(build):
     assert sum(sizes) + rest + waiting == 2000
 
 
-def test_ga3c_gives_each_learner_the_policy_of_its_own_state(build, rng):
+def test_ga3c_gives_each_learner_the_policy_of_its_own_state(build, rng, points):
     built = build(ga3c, learners=8)
     states = rng.normal(size=(8, 1, 4))
     for brain, s in zip(built.brains, states):
         built.server.states.give((s, brain.answer))
-    built.progress.learners = 1  # the predictor ends when all are answered
+    built.progress.learners = {"trainer1"}  # the predictor ends when all are answered
     predictor, _ = built.server.helpers
     with pytest.raises(a3c.Stopped):
         predictor.work()
     wanted = predictor.brain.predict_p(states[:, 0])
     np.testing.assert_allclose([brain.answer.take()[0] for brain in built.brains], wanted)
-    built.log.write.assert_called_once_with({"batch/states": 8})
+    assert points == [{"batch/states": 8}]
 
 
 def test_nobody_waits_at_ga3cs_queues_after_a_stop():
-    progress = a3c.Progress(learners=2, max_frames=1)
+    progress = a3c.Progress(options())
+    progress.learners = {"local_thread1", "trainer1"}
     full, empty = ga3c.Queue(progress, 1), ga3c.Queue(progress, 1)
     full.give(1)
     stopped = []
@@ -356,7 +390,8 @@ def test_all_of_ga3cs_threads_end_whichever_fails_first(build, name, after_frame
     built = build(ga3c, learners=2)
 
     def fail():
-        built.progress.wait_until(lambda: built.progress.frames >= after_frames)
+        while built.progress.frames < after_frames:
+            time.sleep(0.01)
         raise ValueError("on purpose")
     workers = [built.tester, *built.learners, *built.server.helpers]
     [failing] = [worker for worker in workers if worker.name == name]
@@ -369,31 +404,45 @@ def test_all_of_ga3cs_threads_end_whichever_fails_first(build, name, after_frame
 def test_ga3cs_threads_end_after_a_passed_evaluation_and_its_weights_stay(build):
     built = build(ga3c, learners=2, LEARNED_MEAN=1)
     all_end(built)
-    assert built.happened()[-1] == "learned" and built.progress.learners == 0
+    assert built.progress.phase == "learned" and not built.progress.learners
     weights = built.tester.environment.agent.brain.weights
     assert same(*map(built.values, (weights, built.server.weights)))
 
 
 def test_ga3c_ends_with_two_predictors_and_two_trainers(build, monkeypatch):
-    monkeypatch.setattr(ga3c, "PREDICTORS", 2)
-    monkeypatch.setattr(ga3c, "TRAINERS", 2)
-    built = build(ga3c, learners=4)
+    monkeypatch.setattr(ga3c, "PREDICTORS", {"predictor1", "predictor2"})
+    monkeypatch.setattr(ga3c, "TRAINERS", {"trainer1", "trainer2"})
+    built, ended = build(ga3c, learners=4), []
     built.progress.max_frames = 3000
+    *_, trainer2 = built.server.helpers
+
+    def end_late(work=trainer2.work):
+        try:
+            work()
+        finally:
+            time.sleep(0.5)
+            ended.append("trainer2")
+
+    def test(test=built.tester.test):
+        test()
+        ended.append("test_thread")
+    trainer2.work, built.tester.test = end_late, test
     all_end(built)
-    assert built.progress.frames == 3000 and built.progress.learners == 0
+    assert ended == ["trainer2", "test_thread"]  # nobody trains what the test thread plays with
+    assert built.progress.frames == 3000 and not built.progress.learners
     assert len({helper.name for helper in built.server.helpers}) == 4
 
 
 @posix
-@pytest.mark.parametrize("name", ["ga3c", "memory"])
-def test_ctrl_c_ends_it_and_saves(tmp_path, name):
+def test_ctrl_c_ends_ga3c_and_saves(tmp_path):
     args = "--render", "none", "--checkpoint", "saved", "--max-frames", 10 ** 9
-    process = start(*args, cwd=tmp_path, program=VARIANTS / f"{name}.py")
+    process = start(*args, cwd=tmp_path, program=VARIANTS / "ga3c.py")
     begin(process, " 50 episodes: ")
     process.send_signal(signal.SIGINT)
     status, _, err = finish(process)
-    assert status == 130 and err.startswith("Stopped after ") and err.count("\n") == 1
-    assert len(list((tmp_path / "saved").glob("*.index"))) == 2
+    stopped = re.fullmatch(r"Stopped after (\d+) frames\n", err)
+    assert status == 130 and stopped, err
+    assert (tmp_path / "saved" / f"model-{stopped[1]}.index").exists()
 
 
 def convolution(x, w, b, stride):
@@ -424,7 +473,7 @@ def test_pong_gives_four_pictures_three_actions_and_points(build):
     points, done = [], False
     while not done:
         s, r, terminated, truncated, _ = env.step(1)  # always up
-        points.append(environment.reward(r, 0, False))
+        points.append(environment.reward(s, r, s, 0, False, False))
         done = terminated or truncated
     assert s.shape == (4 * 84 * 84,) and s.dtype == np.uint8 and s.max() > 100
     assert points.count(-1) == 21 and set(points) <= {-1, 0, 1} and env.action_space.n == 3
@@ -452,11 +501,11 @@ def test_pongs_returns_reach_to_the_end_of_their_segment(build, rng, terminal):
         agent.advantage_push_local_brain(t, 0, r[t], t + 1, done, done and terminal)
     samples = agent.brain.train_queue
     assert [s for s, *_ in samples] == list(range(47)) and not agent.memory
-    for t, (_, _, R, s_, gamma_n) in enumerate(samples):
+    for t, (_, _, R, s_, discount) in enumerate(samples):
         end = min(t - t % 20 + 20, 47)
         assert R == pytest.approx(sum(0.99 ** k * r[t + k] for k in range(end - t)))
         assert s_ == end
-        assert gamma_n == (0 if terminal and end == 47 else pytest.approx(0.99 ** (end - t)))
+        assert discount == (0 if terminal and end == 47 else pytest.approx(0.99 ** (end - t)))
 
 
 def best_mean(name, folder, frames):

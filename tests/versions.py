@@ -3,7 +3,7 @@
 Sets: newest, all that requirements.txt admits; oldest, the lower ends of its ranges; classic, Gym
 0.26.2 with NumPy 1.26 and no Gymnasium; gym, the same with the newest NumPy. Default: all four.
 --pythons: with every Python from 3.10 to 3.14 that is on the PATH. The core is every test but the
-pages'; with Gym no films, drills and further systems, which have nothing to do with it.
+pages'; with Gym no films, drills and variants, which have nothing to do with it.
 """
 import argparse
 import os

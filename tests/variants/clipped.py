@@ -39,11 +39,10 @@ class Server(Clipping):
     anneal_frames = 300_000
     epsilon = 1e-10  # RMSProp adds this to its average
 
-    def make_progress(self, options):
-        if options.max_frames > self.anneal_frames:
-            a3c.refuse(f"argument --max-frames: give at most {self.anneal_frames}, because the "
-                       "learning rate is 0 from then on")
-        return Progress(options.workers, options.max_frames, self.anneal_frames)
+    def initialize(self):
+        super().initialize()
+        # Frames of earlier runs count, too.
+        self.progress.max_frames = min(self.progress.max_frames, self.anneal_frames)
 
     def build_optimizer(self):
         # TensorFlow calls this Python function in each update.
@@ -53,23 +52,7 @@ class Server(Clipping):
         return tf.train.RMSPropOptimizer(rate, a3c.RMSPROP_DECAY, epsilon=self.epsilon)
 
 
-class Progress(a3c.Progress):
-    """Also ends a run that continues from a checkpoint once the learning rate is 0."""
-    def __init__(self, learners, max_frames, anneal_frames):
-        super().__init__(learners, max_frames)
-        self.anneal_frames = anneal_frames
-
-    def resume(self, frames, learned):
-        super().resume(frames, learned)
-        self.max_frames = min(self.max_frames, self.anneal_frames)
-
-
-def configure():
-    a3c.MAX_FRAMES = Server.anneal_frames
-
-
 def main(argv=None):
-    configure()
     return a3c.main(argv, Server)
 
 

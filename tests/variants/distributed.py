@@ -22,8 +22,9 @@ On several machines, with the files in the same place on each:
     ray start --address=HOST:6379        on each of the others; HOST is the first
     python tests/variants/distributed.py --processes 8 --address auto
 
-Your own program runs this way, too: distributed.main(None, Server, Worker). The script's constants
-have the values that you gave them in all processes, but constants of your modules don't.
+Your own program runs this way, too: distributed.main(None, Server, environment_class=Environment),
+for example. The script's constants have the values that you gave them in all processes, but
+constants of your modules don't.
 
 The idea of a parameter server for many processes is from Gorila, arXiv:1507.04296. What to look at:
 frames are those of all workers; episodes and means are those of worker 0. Ray trusts everybody who
@@ -55,10 +56,10 @@ class Parameters:
     def __init__(self, server_class, settings, words=("--render", "none")):
         vars(a3c).update(settings)
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
-            self.server = server_class(a3c.parse(words))
+            options = a3c.parse(words)
+            self.server = server_class(options, a3c.Progress(options))
             gradients = [tf.placeholder(w.dtype, w.shape) for w in self.server.weights]
-            with tf.name_scope("parameter_server/"):
-                update = self.server.build_update(gradients)
+            update = self.server.build_update(gradients)
             weights = [w.read_value() for w in self.server.weights]
             self.update = a3c.GraphCall(self.server.session, gradients, targets=[update])
             self.read = a3c.GraphCall(self.server.session, fetches=weights)
@@ -95,12 +96,31 @@ class Server(a3c.ParameterServer):
     workers (worker 0 only). `server_for` sets these three."""
     parameters = number = start = None
 
-    def __init__(self, options):
-        super().__init__(options)
-        self.checkpoint = Checkpoint(options, self)
+    def __init__(self, options, progress):
+        super().__init__(options, progress)
         self.told = 0  # the number of frames, as far as both this worker and the actor know it
         if self.number == 0:
             self.helpers.append(Watch(self))
+
+    def initialize(self):
+        """Worker 0 sends the first values to the actor, and every worker gets θ."""
+        super().initialize()
+        self.averages = self.optimizer.variables()
+        self.latest, averages = self.session.run([self.weights, self.averages])
+        if self.number == 0:
+            ray.get(self.parameters.begin.remote(self.progress.frames, *self.latest, *averages))
+            self.told = self.progress.frames
+        for w, value in zip(self.weights, self.call()):
+            w.load(value, self.session)
+
+    def save(self):
+        """The actor has the optimizer's averages. If it doesn't answer, save those of last time."""
+        if self.options.checkpoint is not None:
+            with contextlib.suppress(ray.exceptions.RayError):
+                values = ray.get(self.parameters.values.remote(), timeout=1)
+                for variable, value in zip(self.averages, values[len(self.weights):]):
+                    variable.load(value, self.session)
+        super().save()
 
     def build_update(self, gradients):
         super().build_update(gradients)  # it never runs, but checkpoints need its variables
@@ -109,7 +129,7 @@ class Server(a3c.ParameterServer):
 
     def call(self, *gradients):
         """Call the actor. Returns its weights."""
-        with self.progress.lock:
+        with self.progress.changed:
             untold = self.progress.frames - self.told
             self.told += untold
         waiting = self.parameters.call.remote(untold, *gradients)
@@ -121,60 +141,36 @@ class Server(a3c.ParameterServer):
                 if self.progress.coordinator.should_stop():
                     return self.latest  # Ray may crash if it shuts down while a thread waits for it
             except ray.exceptions.RayActorError:  # the actor has died
-                self.progress.coordinator.request_stop()
+                self.progress.stop()
                 return self.latest
         frames, learned, *weights = answer
-        with self.progress.lock:
+        with self.progress.changed:
             others = max(frames - self.told, 0)  # another thread's call may still be on its way
             self.told += others
             self.progress.frames += others
         if learned:
-            self.progress.learned = True
+            self.progress.evaluated(passed=True)
         self.latest = [np.array(w) for w in weights]
         return self.latest
 
 
-class Checkpoint(a3c.Checkpoint):
-    """When it loads, worker 0 sends the first values to the actor, and every worker gets θ. When it
-    saves, it gets the optimizer's averages from the actor."""
-    def load(self):
-        super().load()
-        server = self.server
-        self.averages = server.optimizer.variables()
-        server.latest, averages = server.session.run([server.weights, self.averages])
-        if server.number == 0:
-            first = server.parameters.begin.remote(
-                server.progress.frames, *server.latest, *averages)
-            ray.get(first)
-            server.told = server.progress.frames
-        for w, value in zip(server.weights, server.call()):
-            w.load(value, server.session)
-
-    def save(self):
-        if self.folder is not None:
-            # If the actor doesn't answer, save the averages of the last save.
-            with contextlib.suppress(ray.exceptions.RayError):
-                values = ray.get(self.server.parameters.values.remote(), timeout=1)
-                for variable, value in zip(self.averages, values[len(self.server.weights):]):
-                    variable.load(value, self.server.session)
-        super().save()
-
-
 class Watch(a3c.Worker_thread):
-    """A further thread of worker 0. It starts the other workers. When the task is learned, it tells
-    the actor, which tells the others."""
-    name, learning = "watch", False
-
+    """A further thread of worker 0. It starts the other workers. When the task is learned or a stop
+    is asked for, it tells the actor, which tells the others."""
     def __init__(self, server):
-        self.server, self.progress = server, server.progress
+        super().__init__("watch", "helper", None, server)
+
+    def over(self):
+        return self.progress.phase == "learned" or self.progress.coordinator.should_stop()
 
     def work(self):
         running = self.server.start(self.progress.max_frames)
-        while running and not (self.progress.learned or self.progress.coordinator.should_stop()):
+        while running and not self.over():
             ended, running = ray.wait(running, timeout=0.1)
             ray.get(ended)  # raises the exception that a worker has raised
-        if self.progress.learned:
+        if running:  # if Ray shut down before they have ended, it might print an error
             self.server.parameters.end.remote()
+            ray.wait(running, num_returns=len(running), timeout=1)
 
 
 def server_for(server_class, **attributes):
@@ -182,7 +178,7 @@ def server_for(server_class, **attributes):
     return type("Server", (Server, server_class), attributes)
 
 
-def work(number, parameters, server_class, worker_class, settings, core, words):
+def work(number, parameters, server_class, classes, settings, core, words):
     """Worker 1, 2, ...: a Ray task. It learns until the task is learned or all frames are played.
 
     core: tells which core its learners share; successive workers get successive cores. words: its
@@ -192,22 +188,26 @@ def work(number, parameters, server_class, worker_class, settings, core, words):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[core % len(cores)]})
     server = server_for(server_class, parameters=parameters, number=number)
-    a3c.main(words, server, worker_class)
+    a3c.main(words, server, **classes)
 
 
-def main(argv=None, server_class=a3c.ParameterServer, worker_class=a3c.Worker_thread):
-    """The script's main in several processes. Its constants have the same values in all of them."""
+def main(argv=None, server_class=a3c.ParameterServer, **classes):
+    """The script's main in several processes. Its constants have the same values in all of them.
+
+    classes: brain_class and so on, for the script's main."""
     parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, allow_abbrev=False,
                                      description="Learn CartPole with A3C in several processes.",
                                      epilog="All other options: a3c_cartpole.py --help")
-    parser.add_argument("--processes", type=a3c.whole_number(1, 256), default=2, metavar="N",
+    parser.add_argument("--processes", type=int, default=2, metavar="N",
                         help="worker processes; --workers: the learning threads of each")
     parser.add_argument("--address", default="local", metavar="HOST:PORT",
                         help="of a running Ray cluster; auto: the one on this machine")
     own, words = parser.parse_known_args(argv)
     options = a3c.parse(words)  # a wrong option ends the program before anything starts
     if options.play:
-        return a3c.main(words, server_class, worker_class)
+        return a3c.main(words, server_class, **classes)
+    if own.processes < 1:
+        parser.error("argument --processes: begins at 1")
 
     constants = filter(str.isupper, vars(a3c))
     settings = {name: getattr(a3c, name) for name in (*constants, "Tmax")}
@@ -222,7 +222,7 @@ def main(argv=None, server_class=a3c.ParameterServer, worker_class=a3c.Worker_th
         for number in range(1, own.processes):
             seed = (options.seed + number) % 2 ** 32  # each worker plays other episodes
             words = f"{line} {max_frames} --seed {seed}".split()
-            tasks.append(task.remote(number, parameters, server_class, worker_class, settings,
+            tasks.append(task.remote(number, parameters, server_class, classes, settings,
                                      os.getpid() + number, words))
         return tasks
 
@@ -232,7 +232,7 @@ def main(argv=None, server_class=a3c.ParameterServer, worker_class=a3c.Worker_th
         ray.get(parameters.values.remote())  # raises what its start has raised
         server = server_for(server_class, parameters=parameters, number=0,
                             start=staticmethod(start))
-        status = a3c.main([*words, "--seed", str(options.seed)], server, worker_class)
+        status = a3c.main([*words, "--seed", str(options.seed)], server, **classes)
         if status == 1 and not answers(parameters):
             print("The parameter server's process has died", file=sys.stderr)
         return status

@@ -22,8 +22,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import a3c_cartpole as a3c  # noqa: E402
 
-PREDICTORS = 1
-TRAINERS = 1
+PREDICTORS = {"predictor1"}  # the names of these threads
+TRAINERS = {"trainer1"}
 TRAINING_BATCH = 40  # samples of an update, at least
 
 
@@ -53,29 +53,31 @@ class Queue(queue.Queue):
 
 
 class Server(a3c.ParameterServer):
-    def __init__(self, options):
-        super().__init__(options)
+    def __init__(self, options, progress):
+        super().__init__(options, progress)
         # The trainers count as learners: the test thread may push only after they have ended.
-        self.progress.learners += TRAINERS
-        self.states = Queue(self.progress, maxsize=options.workers)  # (state, queue for the answer)
-        self.samples = Queue(self.progress, maxsize=4)  # (updates when they were begun, samples)
-        self.updates = 0  # only for the log
-        self.helpers = [Predictor(f"predictor{i + 1}", self) for i in range(PREDICTORS)]
-        self.helpers += [Trainer(f"trainer{i + 1}", self) for i in range(TRAINERS)]
+        progress.learners |= TRAINERS
+        self.states = Queue(progress, maxsize=options.workers)  # (state, queue for the answer)
+        self.samples = Queue(progress, maxsize=4)  # (updates when they were begun, samples)
+        self.updates = 0  # only for the curves
+        self.helpers = [Predictor(name, self) for name in sorted(PREDICTORS)]
+        self.helpers += [Trainer(name, self) for name in sorted(TRAINERS)]
 
 
 class SharedBrain(a3c.LocalBrain):
     """Predicts with the server's own weights, and trains them."""
     def _build_model(self):
-        self.weights, self.forward = self.server.weights, self.server.forward
+        return self.server.forward
+
+    def _build_graph(self):
+        self.weights = self.server.weights
+        super()._build_graph()
 
 
 class Predictor(a3c.Worker_thread):
     """Answers the learners' questions. One call answers all that are waiting."""
-    learning = False
-
     def __init__(self, name, server):
-        self.name, self.server, self.progress = name, server, server.progress
+        super().__init__(name, "helper", None, server)
         self.brain = SharedBrain(name, server)
 
     def work(self):
@@ -87,13 +89,11 @@ class Predictor(a3c.Worker_thread):
             states, answers = zip(*asked)
             for answer, p in zip(answers, self.brain.predict_p(np.concatenate(states))):
                 answer.give(p[np.newaxis])
-            self.server.log.write({"batch/states": len(asked)})
+            a3c.add_to_curves(self.server, {"batch/states": len(asked)})
 
 
 class Trainer(Predictor):
     """Updates the network with the learners' samples."""
-    learning = True
-
     def work(self):
         batch = self.brain.train_queue  # the same list each time: an update clears it
         while True:
@@ -101,7 +101,7 @@ class Trainer(Predictor):
             batch += samples
             if len(batch) >= TRAINING_BATCH:
                 age = self.server.updates - begun
-                self.server.log.write({"batch/samples": len(batch), "age": age})
+                a3c.add_to_curves(self.server, {"batch/samples": len(batch), "age": age})
                 self.brain.update_parameter_server()
                 self.server.updates += 1
 
@@ -129,23 +129,13 @@ class AskingBrain:
         self.train_queue = []
 
 
-class Agent(a3c.Agent):
-    brain_class = AskingBrain
-
-
-class Environment(a3c.Environment):
-    def __init__(self, name, thread_type, server):
-        if thread_type == "learning":  # the test thread's policy must not change
-            self.agent_class = Agent
-        super().__init__(name, thread_type, server)
-
-
-class Worker(a3c.Worker_thread):
-    environment_class = Environment
+def brain(name, server):
+    # The test thread has a network of its own, because its policy must not change.
+    return (a3c.LocalBrain if name == "test_thread" else AskingBrain)(name, server)
 
 
 def main(argv=None):
-    return a3c.main(argv, Server, Worker)
+    return a3c.main(argv, Server, brain)
 
 
 if __name__ == "__main__":

@@ -39,16 +39,14 @@ LAMBDA = 0.95
 
 
 class PartlySeen(a3c.gym.ObservationWrapper):
-    """Shows only a part of each observation. Zeros hold the place of the memory in the state.
-
-    seen: the SEEN indices to keep."""
+    """Shows only a part of each observation. seen: the SEEN indices to keep."""
     def __init__(self, env, seen):
         super().__init__(env)
         self.seen = list(seen)
-        self.observation_space = a3c.gym.spaces.Box(-np.inf, np.inf, (a3c.NUM_STATES,), np.float32)
+        self.observation_space = a3c.gym.spaces.Box(-np.inf, np.inf, (SEEN,), np.float32)
 
     def observation(self, s):
-        return np.append(s[self.seen], np.zeros(a3c.NUM_STATES - SEEN)).astype(np.float32)
+        return s[self.seen]
 
 
 def lstm(name, inputs, cells):
@@ -109,11 +107,9 @@ class Brain(a3c.LocalBrain):
 
 
 class Agent(a3c.Agent):
-    brain_class = Brain
-
-    def act(self, s, greedy=False):
+    def act(self, s, frame, greedy=False):
         self.s = self.with_memory(s)
-        return super().act(self.s, greedy)
+        return super().act(self.s, frame, greedy)
 
     def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
         s_ = self.with_memory(s_)
@@ -121,7 +117,7 @@ class Agent(a3c.Agent):
         super().advantage_push_local_brain(self.s, a, r, s_, done, terminal)
 
     def with_memory(self, s):
-        return np.append(s[:SEEN], self.brain.remembered)
+        return np.append(s, self.brain.remembered)
 
 
 class Environment(a3c.Environment):
@@ -132,21 +128,10 @@ class Environment(a3c.Environment):
         return PartlySeen(super().make(render_mode), self.seen)
 
 
-class Worker(a3c.Worker_thread):
-    """For --no-memory: the script, except for what it sees."""
-    environment_class = Environment
-
-
 class RememberingEnvironment(Environment):
-    agent_class = Agent
-
-    def run(self, env=None):
+    def run(self, learning):
         self.agent.brain.forget()  # an episode begins
-        return super().run(env)
-
-
-class RememberingWorker(a3c.Worker_thread):
-    environment_class = RememberingEnvironment
+        return super().run(learning)
 
 
 def configure(memory=True):
@@ -157,7 +142,6 @@ def configure(memory=True):
         a3c.LEARNING_RATE = 2e-3
         a3c.N_STEP_RETURN = 1  # a sample is one step; the advantage sums over steps
         a3c.Tmax = 20
-        a3c.MIN_BATCH = 1  # so no sample waits and mixes with the next episode's
         a3c.EPS_START = 0.0  # a random action would leave a gap in the memory
 
 
@@ -175,8 +159,8 @@ def main(argv=None):
     memory, words = parse(argv, "Learn CartPole without its velocities, by remembering.")
     configure(memory)
     if memory:
-        return a3c.main(words, Server, RememberingWorker)
-    return a3c.main(words, a3c.ParameterServer, Worker)
+        return a3c.main(words, Server, Brain, Agent, RememberingEnvironment)
+    return a3c.main(words, environment_class=Environment)
 
 
 if __name__ == "__main__":

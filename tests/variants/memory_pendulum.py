@@ -61,24 +61,15 @@ class Brain(memory.Brain, pendulum.Brain):
 
 
 class Agent(memory.Agent, pendulum.Agent):
-    brain_class = Brain
+    """memory.py's state for pendulum.py's actions."""
 
 
 class Environment(memory.Environment, pendulum.Environment):
     seen = 0, 1  # cos θ and sin θ
 
 
-class Worker(a3c.Worker_thread):
-    """For --no-memory."""
-    environment_class = Environment
-
-
 class RememberingEnvironment(memory.RememberingEnvironment, Environment):
-    agent_class = Agent
-
-
-class RememberingWorker(a3c.Worker_thread):
-    environment_class = RememberingEnvironment
+    """Forgets when an episode begins."""
 
 
 class NoMemoryServer(pendulum.Server):
@@ -102,8 +93,8 @@ def main(argv=None):
     with_memory, words = memory.parse(argv, "Learn Pendulum without its velocity, by remembering.")
     configure(with_memory)
     if with_memory:
-        return a3c.main(words, Server, RememberingWorker)
-    return a3c.main(words, NoMemoryServer, Worker)
+        return a3c.main(words, Server, Brain, Agent, RememberingEnvironment)
+    return a3c.main(words, NoMemoryServer, pendulum.Brain, pendulum.Agent, Environment)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ class Server(clipped.Clipping):
 
 
 class Brain(a3c.LocalBrain):
-    action_type, action_shape = tf.float32, (1,)
+    actions = tf.float32, (None, 1)
 
     def build_loss(self, p, v, a, target):
         mean, spread = p[:, 0], p[:, 1]
@@ -63,22 +63,14 @@ class Brain(a3c.LocalBrain):
 
 
 class Agent(a3c.Agent):
-    brain_class = Brain
-
-    def act(self, s, greedy=False):
+    def act(self, s, frame, greedy=False):
         [[mean, spread]] = self.brain.predict_p(s[np.newaxis])
         return np.array([mean if greedy else self.rng.gauss(mean, spread)], np.float32)
 
 
 class Environment(a3c.Environment):
-    agent_class = Agent
-
-    def reward(self, r, step, done):
+    def reward(self, s, r, s_, step, done, terminal):
         return (r + 8) / 16  # from -16 ... 0 to about -½ ... ½
-
-
-class Worker(a3c.Worker_thread):
-    environment_class = Environment
 
 
 def configure():
@@ -99,7 +91,7 @@ def configure():
 
 def main(argv=None):
     configure()
-    return a3c.main(argv, Server, Worker)
+    return a3c.main(argv, Server, Brain, Agent, Environment)
 
 
 if __name__ == "__main__":

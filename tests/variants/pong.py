@@ -83,8 +83,6 @@ class Agent(a3c.Agent):
 
 
 class Environment(a3c.Environment):
-    agent_class = Agent
-
     def make(self, render_mode=None):
         # AtariPreprocessing gets its own pictures; a film shows the game's, in colour.
         env = gym.make(a3c.ENV, render_mode=render_mode and "rgb_array")
@@ -94,12 +92,8 @@ class Environment(a3c.Environment):
             env = gym.wrappers.RenderCollection(env)  # a whole episode, as RecordVideo wants
         return env
 
-    def reward(self, r, step, done):
+    def reward(self, s, r, s_, step, done, terminal):
         return r
-
-
-class Worker(a3c.Worker_thread):
-    environment_class = Environment
 
 
 def configure():
@@ -111,14 +105,13 @@ def configure():
     a3c.SHARE_ONE_CORE = False  # most of the time goes into long graph calls, without the GIL
     a3c.Tmax = 20
     a3c.N_STEP_RETURN = 20
-    a3c.MIN_BATCH = 1  # the last segment of a game may be short
     a3c.EPS_START = 0.0
     a3c.LEARNING_RATE = 7e-4
 
 
 def main(argv=None):
     configure()
-    return a3c.main(argv, Server, Worker)
+    return a3c.main(argv, Server, agent_class=Agent, environment_class=Environment)
 
 
 if __name__ == "__main__":

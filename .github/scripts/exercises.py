@@ -1,9 +1,9 @@
-"""Count the exercises: python .github/exercises.py [NUMBER]...
+"""Count the exercises: python .github/scripts/exercises.py [NUMBER]...
 
-Makes each change that exercises.md shows, and lets the changed script learn with seeds 0 to 19. The
-unchanged script, number 0, learns with seeds 0 to 99. All results go into data/exercises.json.
-Without a NUMBER, it only shows what was counted. With `values NUMBER` it shows what V is like after
-learning, with seeds 0 to 4.
+Makes each change that .github/pages/exercises.md shows, and lets the changed script learn with
+seeds 0 to 19. The unchanged script, number 0, learns with seeds 0 to 99. All results go into
+.github/data/exercises.json. Without a NUMBER, it only shows what was counted. With `values NUMBER`
+it shows what V is like after learning, with seeds 0 to 4.
 """
 import importlib.util
 import json
@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
-DATA = HERE / "data" / "exercises.json"
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / ".github" / "data" / "exercises.json"
+PAGE = ROOT / ".github" / "pages" / "exercises.md"
 LIMIT = 400_000  # frames; a run that didn't learn counts as this many
 # Exercises without a change to the script, and one with the change of another one besides.
 OPTIONS = {"11 (1)": ["--workers", "1"], "11 (2)": ["--workers", "2"],
@@ -27,8 +27,7 @@ TOGETHER = {"13+14": ["13", "14"]}
 
 def changes():
     """{number of an exercise: what it changes, as lines that begin with - and +}"""
-    page = (HERE / "exercises.md").read_text(encoding="utf-8")
-    parts = re.split(r"^\*\*(\d+)\. ", page, flags=re.M)[1:]
+    parts = re.split(r"^\*\*(\d+)\. ", PAGE.read_text(encoding="utf-8"), flags=re.M)[1:]
     return {number: re.findall(r"^```diff\n(.*?)^```", text, re.M | re.S)
             for number, text in zip(parts[::2], parts[1::2])}
 
@@ -82,20 +81,13 @@ def values(number, seed):
             self.predict_v = a3c.GraphCall(self.server.session, [s], [v])
 
     class Agent(a3c.Agent):
-        brain_class = Brain
-
-        def act(self, s, greedy=False):
-            if greedy and self.progress.learned:
+        def act(self, s, frame, greedy=False):
+            if greedy and self.brain.server.progress.phase == "learned":
                 found.extend(self.brain.predict_v(s[np.newaxis])[0])
-            return super().act(s, greedy)
+            return super().act(s, frame, greedy)
 
-    class Environment(a3c.Environment):
-        agent_class = Agent
-
-    class Worker(a3c.Worker_thread):
-        environment_class = Environment
     words = "--render", "none", "--test-episodes", "10", "--seed", str(seed)
-    a3c.main(words, worker_class=Worker)
+    a3c.main(words, brain_class=Brain, agent_class=Agent)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Compute the README's update by hand with the script's own loss: python .github/update.py
+"""Compute the README's update by hand with the script's own loss: python .github/scripts/update.py
 
 One sample: π(right) = 0.6, the action was right, V(s) = -0.30, V(s_) = -0.10, five zero rewards.
 """
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import a3c_cartpole as a3c  # noqa: E402
 
 tf = a3c.tf

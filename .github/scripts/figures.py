@@ -1,10 +1,11 @@
 """Record and draw the pictures of the pages.
 
-    python .github/figures.py record [SEED]       learn and play, and keep the data in .github/data
-    python .github/figures.py draw                draw all pictures from the data
-    python .github/figures.py run LOGDIR OUT.png  draw a run of your own, written with --logdir
-    python .github/figures.py programs DIR        keep the runs of the programs for their picture,
-                                                  which they wrote with --logdir DIR/NAME
+    python .github/scripts/figures.py draw             draw all pictures from the recorded data
+    python .github/scripts/figures.py run LOGDIR FILE  draw a run of your own, written with --logdir
+    python .github/scripts/figures.py record [SEED]    learn and play, and keep the data
+    python .github/scripts/figures.py record-threads   only the data of threads.png
+    python .github/scripts/figures.py variants DIR     keep the runs of the variants, which they
+                                                       wrote with --logdir DIR/NAME
 
 Eight threads never repeat a run, so the recorded data are kept with the pictures. Drawing needs
 matplotlib but no TensorFlow: the networks are so small that NumPy computes them here.
@@ -17,28 +18,28 @@ import itertools
 import os
 import sys
 import tempfile
-import threading
-import time
 from pathlib import Path
 
 import matplotlib
 import numpy as np
+from PIL import Image, ImageDraw, ImageFont
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.ticker import StrMethodFormatter  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))  # the lesson's script is there
-DATA = HERE / "data"
+DATA, PICTURES = HERE.parent / "data", HERE.parent / "pictures"
+sys.path.insert(0, str(HERE.parents[1]))  # the script is there
 NAMES = "untrained", "half way", "learned"  # the three networks, all of one run
 HALF_WAY = 60  # mean score of the last fifty episodes
+# The script has these three, too, but importing it would import TensorFlow.
 GAMMA = 0.99
 N_STEP_RETURN = 5
-TIME_LIMIT = 200
 LEARNED_MEAN = 199
-# The scores that the programs in tests/variants have to exceed
-PROGRAMS = {"pendulum": -200, "memory": 199, "memory_pendulum": -200, "pong": 18}
+TIME_LIMIT = 200
+# The mean scores that the variants have to exceed
+VARIANTS = {"pendulum": -200, "memory": 199, "memory_pendulum": -200, "pong": 18}
 BEFORE = 30  # steps before the end of a fall
 ROLLOUTS = 40_000
 FILM_STEPS = 208
@@ -113,20 +114,7 @@ def learn(seed, logdir):
     import a3c_cartpole as a3c
     found = {}
 
-    class Log(a3c.Log):
-        def episode(self, name, score):
-            super().episode(name, score)
-            with self.lock:
-                # Fewer than fifty scores don't sum up to this.
-                if "half way" not in found and sum(self.scores) >= 50 * HALF_WAY:
-                    self.server.keep("half way")
-
     class Server(a3c.ParameterServer):
-        def __init__(self, options):
-            super().__init__(options)
-            self.log = Log(options, self.progress)
-            self.log.server = self
-
         def initialize(self):
             super().initialize()
             self.keep("untrained")
@@ -134,15 +122,20 @@ def learn(seed, logdir):
         def keep(self, name):
             found[name] = self.progress.frames, self.session.run(self.weights)
 
-    class Worker(a3c.Worker_thread):
-        def work(self):
-            super().work()
-            if not self.learning:  # now the evaluated weights are the server's again
-                self.server.keep("learned")
+    class Environment(a3c.Environment):
+        def run(self, learning):
+            progress = self.progress
+            with progress.changed:
+                if not learning and progress.phase == "learned":  # the test episode begins
+                    self.server.keep("learned")
+                # Fewer than fifty scores don't sum up to this.
+                elif "half way" not in found and sum(progress.scores) >= 50 * HALF_WAY:
+                    self.server.keep("half way")
+            return super().run(learning)
 
     words = f"--render none --test-episodes 1 --seed {seed} --logdir {logdir}"
     with contextlib.redirect_stdout(io.StringIO()):
-        a3c.main(words.split(), Server, Worker)
+        a3c.main(words.split(), Server, environment_class=Environment)
     return found
 
 
@@ -170,9 +163,15 @@ def falls(weights, n, rng):
     return np.array(found, np.float32)
 
 
+def v_in_falls(weights, states):
+    """V 30 steps before the last step of each of these falls, and V in the last step."""
+    return value(weights, states[:, -2 - BEFORE]), value(weights, states[:, -2])
+
+
 def sinking(weights, states):
     """In how many of these falls V is lower in the last step than 30 steps before."""
-    return int(sum(value(weights, states[:, -2]) < value(weights, states[:, -2 - BEFORE])))
+    before, last = v_in_falls(weights, states)
+    return int(sum(last < before))
 
 
 def scenes(weights, rng):
@@ -198,10 +197,6 @@ def record_networks(first_seed):
         print(f"Seed {seed}: V sinks in {sinking(weights, states)} of 100 falls")
         if sinking(weights, states) >= 95:
             break
-    keep_networks(seed, found, states, rng)
-
-
-def keep_networks(seed, found, states, rng):
     episodes, arrays = {"falls": states}, {"seed": seed}
     for name, (frames, weights) in found.items():
         arrays[f"{name} frames"] = frames
@@ -223,70 +218,14 @@ def record_run():
         print(f"Seed {seed}: evaluations {curves['evaluation'][:, 1].round(1)}")
         if len(curves["evaluation"]) == 2:
             break
-    keep_run(seed, curves)
-
-
-def keep_run(seed, curves):
     names = "score", "mean", "evaluation", "loss/actor", "loss/critic"
     keep("run", {"seed": seed} | {name: curves[name].astype(np.float32) for name in names})
 
 
-def pulls_and_updates(share_one_core):
-    """Pulls and updates of three learners: the time in seconds, the thread (0 to 2), the version of
-    the server's weights that it has pulled, and the version it makes by an update (0 for a
-    pull). A version is the number of updates so far."""
-    import a3c_cartpole as a3c
-    events = []
-
-    class Brain(a3c.LocalBrain):
-        def pull_parameter_server(self):
-            super().pull_parameter_server()
-            with self.server.lock:
-                self.version = self.server.updates
-                self.note(0)
-
-        def update_parameter_server(self):
-            super().update_parameter_server()
-            with self.server.lock:
-                self.server.updates += 1
-                self.note(self.server.updates)
-
-        def note(self, update):
-            if self.name != "test_thread":
-                thread = int(self.name[-1]) - 1
-                events.append((time.perf_counter(), thread, self.version, update))
-
-    class Server(a3c.ParameterServer):
-        def __init__(self, options):
-            super().__init__(options)
-            self.lock = threading.Lock()
-            self.updates = 0
-
-    class Agent(a3c.Agent):
-        brain_class = Brain
-
-    class Environment(a3c.Environment):
-        agent_class = Agent
-
-    class Worker(a3c.Worker_thread):
-        environment_class = Environment
-
-    a3c.SHARE_ONE_CORE = share_one_core
-    a3c.LEARNED_MEAN = float("inf")  # the threshold is never reached
-    with contextlib.redirect_stdout(io.StringIO()):
-        a3c.main("--render none --seed 0 --workers 3 --max-frames 20000".split(), Server, Worker)
-    return np.array(events)
-
-
-def ages(events):
-    """How old each update's gradient is: the updates by others since its thread's pull."""
-    updates = events[events[:, 3] > 0]
-    return updates[:, 3] - 1 - updates[:, 2]
-
-
 def stretch(events, seconds):
-    """A typical stretch: about as many gradients are fresh as in the whole recording. Each thread
-    makes an update with an old one. Each thread's last pull before the stretch comes first."""
+    """A typical stretch: its updates a second, its part of fresh gradients and its mean age are
+    about those of the whole recording. Each thread makes an update with an old gradient. Each
+    thread's last pull before the stretch comes first. events: see `timeline.record`."""
     def chosen(start):
         later = events[:, 0] - start
         pulls = events[(later <= 0) & (events[:, 3] == 0)]
@@ -295,20 +234,27 @@ def stretch(events, seconds):
         found[:, 0] -= start
         return found
 
+    def measures(found, seconds):
+        updates = found[found[:, 3] > 0]
+        ages = updates[:, 3] - 1 - updates[:, 2]
+        return np.array([len(ages) / seconds, np.mean(ages == 0), np.mean(ages)])
+
+    usual = measures(events, np.ptp(events[:, 0]))
+
     def unusual(found):
         old = found[(found[:, 3] - 1 > found[:, 2]) & (found[:, 0] < 0.9 * seconds)]
         seen = len(set(old[:, 1]))
-        fresh = (ages(found) == 0).mean() if seen else 0
-        return 3 - seen + abs(fresh - (ages(events) == 0).mean())
+        return 3 - seen + abs(measures(found, seconds) / usual - 1).sum() if seen else np.inf
     return min((chosen(start) for start in events[50:-50, 0]), key=unusual)
 
 
 def record_threads():
+    import timeline
     arrays = {"cores": os.cpu_count()}
     for name, share, seconds in ("all cores", False, 0.0035), ("one core", True, 0.015):
-        events = pulls_and_updates(share)
+        events = timeline.record(3, 20_000, share)
         arrays[name] = stretch(events, seconds)
-        arrays[f"ages {name}"] = ages(events).astype(np.uint16)
+        arrays[f"ages {name}"] = timeline.ages(events).astype(np.uint16)
     keep("threads", arrays)
 
 
@@ -343,23 +289,8 @@ def pushes(weights, s, step, actions, lengths):
             "5 rewards + γ⁵V(s′) − V(s), the script's A": score * (bootstrapped - v)}
 
 
-def check_cartpole(rng):
-    """NumPy's CartPole must move as Gymnasium's does."""
-    import gymnasium as gym
-    env = gym.make("CartPole-v0").unwrapped
-    for seed in range(20):
-        env.reset(seed=seed)
-        s, done = np.array([env.state]), False
-        while not done:
-            a = rng.integers(2)
-            s_, _, done, _, _ = env.step(int(a))
-            s, fell = cartpole(s, np.array([a]))
-            assert np.allclose(s[0], s_, atol=1e-6) and fell[0] == done
-
-
 def record_rollouts():
     rng = np.random.default_rng(0)
-    check_cartpole(rng)
     weights = networks()["half way"][1]
     step, p = 20, 0.0
     while not 0.6 < p < 0.75:  # a state in which both actions are tried often, but not equally
@@ -373,23 +304,16 @@ def record_rollouts():
                       "lengths": lengths.astype(np.uint8)})
 
 
-def record(first_seed=0):
-    record_networks(first_seed)
-    record_run()
-    record_threads()
-    record_rollouts()
-
-
-def record_programs(folder):
+def record_variants(folder):
     arrays = {}
-    for name in PROGRAMS:
+    for name in VARIANTS:
         curves = read_log(Path(folder, name))
         for tag in "score", "mean", "evaluation":
             points = curves[tag]
             if tag != "evaluation":
                 points = points[::len(points) // 1000 + 1]  # a picture can't show more
             arrays[f"{name} {tag}"] = points.astype(np.float32)
-    keep("programs", arrays)
+    keep("variants", arrays)
 
 
 # Drawing
@@ -408,7 +332,6 @@ plt.rcParams.update({
 
 def save(figure, path):
     """As a PNG of 256 colours, which is a third as large."""
-    from PIL import Image
     pixels = io.BytesIO()
     figure.savefig(pixels, dpi=DPI)
     plt.close(figure)
@@ -470,11 +393,11 @@ def draw_run(curves, path):
     save(figure, path)
 
 
-def draw_programs(path):
-    """Scores and evaluations of one run of each program."""
-    data = load("programs")
+def draw_variants(path):
+    """Scores and evaluations of one run of each variant."""
+    data = load("variants")
     figure, panels = plt.subplots(2, 2, figsize=(WIDTH, 5))
-    for panel, (name, threshold) in zip(panels.flat, PROGRAMS.items()):
+    for panel, (name, threshold) in zip(panels.flat, VARIANTS.items()):
         panel.plot(*data[f"{name} score"].T, ".", color=BLUE, markersize=3, alpha=0.5,
                    markeredgewidth=0, label="one episode")
         panel.plot(*data[f"{name} mean"].T, color="black", linewidth=1.8,
@@ -699,6 +622,10 @@ def recorded_pushes():
     return pushes(weights, data["state"], int(data["step"]), actions, data["lengths"].astype(int))
 
 
+def standard_error(push):
+    return push.std() / len(push) ** 0.5
+
+
 def draw_baseline(path):
     """Three estimates of the same gradient: how much they scatter, and what they are on average."""
     figure, panels = plt.subplots(3, 2, figsize=(WIDTH, 4.4), sharex="col", width_ratios=[2.2, 1])
@@ -713,7 +640,7 @@ def draw_baseline(path):
         left.text(0.99, 0.95, f"standard deviation {push.std():.3f}\n{words}", ha="right", va="top",
                   transform=left.transAxes)
         left.axvline(0, color="black", linewidth=0.8)
-        error = push.std() / len(push) ** 0.5
+        error = standard_error(push)
         right.axvline(unbiased, color=GREEN, linestyle=":")
         right.errorbar(push.mean(), 0, xerr=2 * error, fmt="o", color=color, capsize=4)
         right.set_title(f"mean {push.mean():.4f} ± {error:.4f}", color=color, weight="bold")
@@ -729,7 +656,6 @@ def draw_baseline(path):
 
 def draw_film(path):
     """The three networks side by side, at half speed."""
-    from PIL import Image
     episodes = load("episodes")
     shown = [(name, frames, weights, episodes[f"film {name}"])
              for name, (frames, weights) in networks().items()]
@@ -741,7 +667,6 @@ def draw_film(path):
 
 def film_frame(shown, now):
     """One picture of the film, 800 by 300. It is drawn twice as large, for smooth lines."""
-    from PIL import Image, ImageDraw
     picture = Image.new("RGB", (1600, 600), "white")
     draw = ImageDraw.Draw(picture)
     for i, (name, frames, weights, rows) in enumerate(shown):
@@ -751,7 +676,6 @@ def film_frame(shown, now):
 
 @functools.cache
 def font(size, bold=False):
-    from PIL import ImageFont
     name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"
     return ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts/ttf" / name), size)
 
@@ -809,7 +733,7 @@ def statistics():
     for name, push in recorded_pushes().items():
         found[f"{name}: standard deviation"] = push.std()
         found[f"{name}: mean"] = push.mean()
-        found[f"{name}: standard error"] = push.std() / len(push) ** 0.5
+        found[f"{name}: standard error"] = standard_error(push)
     weights, states = networks()["half way"][1], load("episodes")["falls"]
     data = load("rollouts")
     p, v = forward(weights, data["state"][np.newaxis])
@@ -819,8 +743,9 @@ def statistics():
     found["its steps before the end"] = len(advantages) - advantages.argmin()
     found["mean advantage of the last step"] = advantages[-1]
     found["falls in which V sinks"] = sinking(weights, states)
-    found["V 30 steps before the end"] = value(weights, states[:, -2 - BEFORE]).mean()
-    found["V in the last step"] = value(weights, states[:, -2]).mean()
+    before, last = v_in_falls(weights, states)
+    found["V 30 steps before the end"] = before.mean()
+    found["V in the last step"] = last.mean()
     for name, old in load("threads").items():
         if name.startswith("ages"):
             found[f"{name}: mean"] = old.mean()
@@ -828,7 +753,7 @@ def statistics():
     return {name: float(number) for name, number in found.items()}
 
 
-def draw(folder=HERE):
+def draw(folder=PICTURES):
     """Draw all pictures from the recorded data."""
     folder = Path(folder)
     draw_film(folder / "film.gif")
@@ -837,13 +762,18 @@ def draw(folder=HERE):
     draw_fall(folder / "fall.png")
     draw_threads(folder / "threads.png")
     draw_baseline(folder / "baseline.png")
-    draw_programs(folder / "programs.png")
+    draw_variants(folder / "variants.png")
     draw_exercises(folder / "exercises.png")
 
 
 def main(words):
-    if words[:1] == ["record"]:
-        record(*map(int, words[1:]))
+    if words[:1] == ["record"] and len(words) < 3:
+        record_networks(*map(int, words[1:]))
+        record_run()
+        record_threads()
+        record_rollouts()
+    elif words == ["record-threads"]:
+        record_threads()
     elif words == ["draw"]:
         draw()
         for name, number in statistics().items():
@@ -853,8 +783,8 @@ def main(words):
         if "mean" not in curves:
             sys.exit(f"{words[1]}: no run has written its curves there")
         draw_run(curves, words[2])
-    elif len(words) == 2 and words[0] == "programs":
-        record_programs(words[1])
+    elif len(words) == 2 and words[0] == "variants":
+        record_variants(words[1])
     else:
         sys.exit(__doc__)
 

@@ -1,13 +1,14 @@
-"""Print what a learner does in an episode of N steps: python .github/episode.py N...
+"""Print what a learner does in an episode of N steps: python .github/scripts/episode.py N...
 
 An environment whose episodes end after N steps stands in for CartPole; all else is the script's.
 """
+import random
 import sys
 from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import a3c_cartpole as a3c  # noqa: E402
 
 HEADER = "step", "r", "memory", "new samples (step: R)", "queue", "update", "pull"
@@ -31,8 +32,8 @@ class Steps:
 class Brain(a3c.LocalBrain):
     rows = []  # one for each step, and one for what comes before them
 
-    def train_push(self, s, a, R, s_, gamma_n):
-        super().train_push(s, a, R, s_, gamma_n)
+    def train_push(self, s, a, R, s_, discount):
+        super().train_push(s, a, R, s_, discount)
         self.rows[-1][3] += f"{s[0]:.0f}: {R:.3g}  "
 
     def update_parameter_server(self):
@@ -46,8 +47,6 @@ class Brain(a3c.LocalBrain):
 
 
 class Agent(a3c.Agent):
-    brain_class = Brain
-
     def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
         super().advantage_push_local_brain(s, a, r, s_, done, terminal)
         memory = " ".join(f"{s[0]:.0f}" for s, _, _ in self.memory)
@@ -56,17 +55,16 @@ class Agent(a3c.Agent):
         row[4] = len(self.brain.train_queue)
 
 
-class Environment(a3c.Environment):
-    agent_class = Agent
-
-
 with a3c.tf.Graph().as_default():
-    server = a3c.ParameterServer(a3c.parse(["--render", "none", "--seed", "0"]))
-    learner = Environment("local_thread1", "learning", server)
+    options = a3c.parse(["--render", "none", "--seed", "0"])
+    server = a3c.ParameterServer(options, a3c.Progress(options))
+    brain = Brain("local_thread1", server)
+    environment = a3c.Environment(Agent(brain, random.Random(0)), server)
     server.initialize()
     for n in map(int, sys.argv[1:]):
         Brain.rows[:] = [["", "", "(empty)", "", 0, "", ""]]
-        learner.agent.brain.train_queue.clear()
-        learner.run(Steps(n))
+        brain.train_queue.clear()
+        environment.env = Steps(n)
+        environment.run(learning=True)
         print(FORM.format(*HEADER))
         print(*(FORM.format(*row).rstrip() for row in Brain.rows), "", sep="\n")

@@ -1,0 +1,120 @@
+"""Record pulls and updates of a real run: python .github/scripts/timeline.py
+
+Prints a stretch of it in which two learners meet, and how old the gradients of eight learners are:
+how many updates of others came between a thread's pull and its own update.
+
+Python can't tell the order of graph calls: when one has ended, its thread waits for Python's lock,
+the GIL, and others go on. So the graph itself counts the updates and looks at the clock, each time
+in the same call in which it copies the weights or applies a gradient.
+"""
+import contextlib
+import functools
+import io
+import sys
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import a3c_cartpole as a3c  # noqa: E402
+
+tf = a3c.tf
+LENGTH = 9  # events of the stretch
+
+
+class Server(a3c.ParameterServer):
+    """Counts the updates in the graph."""
+    def __init__(self, options, progress):
+        super().__init__(options, progress)
+        # Its name doesn't begin with "parameter_server/", so it gets into no checkpoint.
+        self.updates = tf.get_variable("updates", (), tf.int64, tf.zeros_initializer())
+
+    def build_update(self, gradients):
+        with tf.control_dependencies([super().build_update(gradients)]):
+            # It adds 1 and returns the number before. No two calls get the same number.
+            before = tf.raw_ops.ResourceCountUpTo(resource=self.updates.handle, limit=2 ** 62,
+                                                  T=tf.int64)
+        with tf.control_dependencies([before]):
+            self.counted = before, tf.timestamp()
+            return tf.group(*self.counted)
+
+
+class Brain(a3c.LocalBrain):
+    """Adds its pulls and updates to the list `events`."""
+    def __init__(self, name, parameter_server, events):
+        self.name, self.events = name, events
+        super().__init__(name, parameter_server)
+
+    def _build_graph(self):
+        super()._build_graph()
+        update = self._update
+        update.options.fetch.extend(tensor.name for tensor in self.server.counted)
+
+        def update_and_note(*samples):
+            *numbers, before, seconds = update(*samples)
+            self.note(seconds, before + 1)
+            return numbers
+        self._update = update_and_note
+
+        number = self.server.updates.read_value()
+        with tf.control_dependencies([number]):
+            seconds = tf.timestamp()
+        with tf.control_dependencies([seconds]):  # the copy begins after all updates counted here
+            pull = [mine.assign(servers.read_value(), read_value=False)
+                    for mine, servers in zip(self.weights, self.server.weights)]
+        self._pull = a3c.GraphCall(self.server.session, fetches=[number, seconds], targets=pull)
+
+    def pull_parameter_server(self):
+        self.pulled, seconds = self._pull()
+        self.note(seconds, 0)
+
+    def note(self, seconds, made):
+        thread = int(self.name.removeprefix("local_thread")) - 1
+        self.events.append((seconds, thread, self.pulled, made))
+
+
+def record(learners, frames, share_one_core):
+    """Let so many learners play so many frames. Returns their pulls and updates in order: the time
+    in seconds, the thread (0, 1, ...), the version of the server's weights that it has pulled, and
+    the version that it makes by an update (0 for a pull). A version is the number of updates."""
+    events = []
+    words = f"--render none --seed 0 --workers {learners} --max-frames {frames}"
+    # The threshold is never reached.
+    settings = {"LEARNED_MEAN": float("inf"), "SHARE_ONE_CORE": share_one_core}
+    with mock.patch.multiple(a3c, **settings), contextlib.redirect_stdout(io.StringIO()):
+        a3c.main(words.split(), Server, functools.partial(Brain, events=events))
+    # A pull of version 7 comes after update 7 and before update 8.
+    return np.array(sorted(events, key=lambda event: (max(event[2:]), event[3] == 0, event[0])))
+
+
+def ages(events):
+    """Of each gradient: the updates of others between its thread's pull and its own update."""
+    updates = events[events[:, 3] > 0]
+    return (updates[:, 3] - 1 - updates[:, 2]).astype(int)
+
+
+def stretch(events):
+    """The first with an old gradient, from its thread's pull on."""
+    for i, (_, thread, pulled, made) in enumerate(events):
+        if made - 1 > pulled > 20:
+            start = max(j for j in range(i) if events[j, 1] == thread)
+            return events[start:start + LENGTH]
+
+
+def main():
+    events = stretch(record(2, 20_000, share_one_core=False))
+    print("    µs  server   local_thread1              local_thread2")
+    for seconds, thread, pulled, made in events:
+        words = f"updates: gradient at #{pulled:.0f}" if made else f"pulls #{pulled:.0f}"
+        indent = " " * 27 * int(thread)
+        print(f"{1e6 * (seconds - events[0, 0]):6.0f}  #{made or pulled:<8.0f}{indent}{words}")
+    print()
+    for title, share in ("sharing a core", True), ("on all cores", False):
+        found = ages(record(8, 40_000, share))
+        print(f"Gradients of eight learners {title}: {found.mean():.1f} updates old in the mean, "
+              f"{100 * (found == 0).mean():.0f} % fresh")
+
+
+if __name__ == "__main__":
+    main()
