@@ -34,8 +34,8 @@ class Clipping(a3c.ParameterServer):
         return super().build_update(gradients)
 
 
-class Server(Clipping):
-    """Clips, and lets the learning rate fall to 0."""
+class FallingRate(a3c.ParameterServer):
+    """Lets the learning rate fall to 0."""
     anneal_frames = 300_000
     epsilon = 1e-10  # RMSProp adds this to its average
 
@@ -50,6 +50,10 @@ class Server(Clipping):
         frames.set_shape(())
         rate = tf.train.polynomial_decay(a3c.LEARNING_RATE, frames, self.anneal_frames, 0.0)
         return tf.train.RMSPropOptimizer(rate, a3c.RMSPROP_DECAY, epsilon=self.epsilon)
+
+
+class Server(Clipping, FallingRate):
+    """Does both."""
 
 
 def main(argv=None):

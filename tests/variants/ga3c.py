@@ -22,6 +22,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import a3c_cartpole as a3c  # noqa: E402
 
+tf = a3c.tf
 PREDICTORS = {"predictor1"}  # the names of these threads
 TRAINERS = {"trainer1"}
 TRAINING_BATCH = 40  # samples of an update, at least
@@ -46,39 +47,19 @@ class Queue(queue.Queue):
         while learners_left and not self.progress.coordinator.should_stop():
             # Check this before the queue. The other way round, the last learner could give
             # something and end between the two checks.
-            learners_left = self.progress.learners > TRAINERS  # the trainers count, too, see Server
+            learners_left = self.progress.learners > TRAINERS  # the trainers count, too, see `main`
             with contextlib.suppress(queue.Empty):
                 return self.get(timeout=0.1)
         raise a3c.Stopped
 
 
-class Server(a3c.ParameterServer):
-    def __init__(self, options, progress):
-        super().__init__(options, progress)
-        # The trainers count as learners: the test thread may push only after they have ended.
-        progress.learners |= TRAINERS
-        self.states = Queue(progress, maxsize=options.workers)  # (state, queue for the answer)
-        self.samples = Queue(progress, maxsize=4)  # (updates when they were begun, samples)
-        self.updates = 0  # only for the curves
-        self.helpers = [Predictor(name, self) for name in sorted(PREDICTORS)]
-        self.helpers += [Trainer(name, self) for name in sorted(TRAINERS)]
-
-
-class SharedBrain(a3c.LocalBrain):
-    """Predicts with the server's own weights, and trains them."""
-    def _build_model(self):
-        return self.server.forward
-
-    def _build_graph(self):
-        self.weights = self.server.weights
-        super()._build_graph()
-
-
 class Predictor(a3c.Worker_thread):
     """Answers the learners' questions. One call answers all that are waiting."""
-    def __init__(self, name, server):
+    def __init__(self, name, server, brain_class):
         super().__init__(name, "helper", None, server)
-        self.brain = SharedBrain(name, server)
+        # A brain of this name shares the variables of the server's network.
+        with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE):
+            self.brain = brain_class("parameter_server", server)
 
     def work(self):
         while True:  # until `take` raises Stopped
@@ -95,13 +76,14 @@ class Predictor(a3c.Worker_thread):
 class Trainer(Predictor):
     """Updates the network with the learners' samples."""
     def work(self):
-        batch = self.brain.train_queue  # the same list each time: an update clears it
         while True:
             begun, samples = self.server.samples.take()
-            batch += samples
-            if len(batch) >= TRAINING_BATCH:
+            for sample in samples:
+                self.brain.train_push(*sample)
+            size = len(self.brain.train_queue)
+            if size >= TRAINING_BATCH:
                 age = self.server.updates - begun
-                a3c.add_to_curves(self.server, {"batch/samples": len(batch), "age": age})
+                a3c.add_to_curves(self.server, {"batch/samples": size, "age": age})
                 self.brain.update_parameter_server()
                 self.server.updates += 1
 
@@ -109,7 +91,7 @@ class Trainer(Predictor):
 class AskingBrain:
     """A learner's brain. It has no network, but asks the predictors and gives samples to the
     trainers. It has the same methods as LocalBrain."""
-    def __init__(self, name, server):
+    def __init__(self, server):
         self.server = server
         self.train_queue = []
         self.answer = Queue(server.progress, maxsize=1)
@@ -129,13 +111,25 @@ class AskingBrain:
         self.train_queue = []
 
 
-def brain(name, server):
-    # The test thread has a network of its own, because its policy must not change.
-    return (a3c.LocalBrain if name == "test_thread" else AskingBrain)(name, server)
+def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain,
+         agent_class=a3c.Agent, environment_class=a3c.Environment):
+    """The script's main, with predictors and trainers."""
+    def make_server(options, progress):
+        server = server_class(options, progress)
+        # The trainers count as learners: the test thread may push only after they have ended.
+        progress.learners |= TRAINERS
+        server.states = Queue(progress, maxsize=options.workers)  # (state, queue for the answer)
+        server.samples = Queue(progress, maxsize=4)  # (updates when they were begun, samples)
+        server.updates = 0  # only for the curves
+        server.helpers += [Predictor(name, server, brain_class) for name in sorted(PREDICTORS)]
+        server.helpers += [Trainer(name, server, brain_class) for name in sorted(TRAINERS)]
+        return server
 
+    def make_brain(name, server):
+        # The test thread has a network of its own, because its policy must not change.
+        return brain_class(name, server) if name == "test_thread" else AskingBrain(server)
 
-def main(argv=None):
-    return a3c.main(argv, Server, brain)
+    return a3c.main(argv, make_server, make_brain, agent_class, environment_class)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ as in clipped.py.
 
 MorvanZhou's A3C_RNN.py also has a recurrent network on Pendulum, but it sees the velocity. What to
 look at when it runs: the score starts at about -1,200 and keeps rising for half a million frames.
-With --no-memory, which has pendulum.py's settings, its mean stays below -1,000.
+With --no-memory, which leaves out the LSTMs and nothing else, it stays below -1,000.
 """
 import sys
 from pathlib import Path
@@ -31,7 +31,7 @@ class Server(clipped.Server):
     def _build_model(self):
         remember_for_actor = memory.lstm("actor/lstm", SEEN, CELLS)
         remember_for_critic = memory.lstm("critic/lstm", SEEN, CELLS)
-        actor, critic = head("actor", 2), head("critic", 1)
+        actor, critic = head("actor", a3c.NUM_ACTIONS), head("critic", 1)
 
         def forward(s):
             """From successive states (T, 258) to p = [μ, σ, c', h'] (T, 258), and V (T,)."""
@@ -68,33 +68,29 @@ class Environment(memory.Environment, pendulum.Environment):
     seen = 0, 1  # cos θ and sin θ
 
 
-class RememberingEnvironment(memory.RememberingEnvironment, Environment):
-    """Forgets when an episode begins."""
-
-
-class NoMemoryServer(pendulum.Server):
+class NoMemoryServer(Server):
+    """Has pendulum.py's layers, without an LSTM."""
     state_scale = 1.0  # cos θ and sin θ need none
+    _build_model = pendulum.Server._build_model
 
 
 def configure(with_memory=True):
     pendulum.configure()
-    memory.configure(with_memory)
-    if with_memory:
-        memory.CELLS = 2 * CELLS  # of both LSTMs
-        a3c.NUM_ACTIONS = 2  # μ and σ
-        a3c.NUM_STATES = SEEN + 2 * memory.CELLS
-        a3c.MAX_FRAMES = Server.anneal_frames
-        a3c.LEARNING_RATE = 7e-4
-        a3c.LOSS_ENTROPY = 0.003
-        a3c.GAMMA = 0.9
+    memory.configure()
+    memory.CELLS = 2 * CELLS if with_memory else 0  # of both LSTMs
+    a3c.NUM_STATES = SEEN + 2 * memory.CELLS
+    a3c.HIDDEN_UNITS = 64
+    a3c.MAX_FRAMES = Server.anneal_frames
+    a3c.LEARNING_RATE = 7e-4
+    a3c.LOSS_ENTROPY = 0.003
+    a3c.GAMMA = 0.9
 
 
 def main(argv=None):
     with_memory, words = memory.parse(argv, "Learn Pendulum without its velocity, by remembering.")
     configure(with_memory)
-    if with_memory:
-        return a3c.main(words, Server, Brain, Agent, RememberingEnvironment)
-    return a3c.main(words, NoMemoryServer, pendulum.Brain, pendulum.Agent, Environment)
+    server_class = Server if with_memory else NoMemoryServer
+    return a3c.main(words, server_class, Brain, Agent, Environment)
 
 
 if __name__ == "__main__":

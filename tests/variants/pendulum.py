@@ -28,7 +28,8 @@ import a3c_cartpole as a3c  # noqa: E402
 import clipped  # noqa: E402
 
 tf = a3c.tf
-MAX_TORQUE = 2.0
+DIMENSIONS = 1  # numbers in an action: here the torque alone
+MAX_TORQUE = 2.0  # of each of them
 
 
 class Server(clipped.Clipping):
@@ -40,7 +41,7 @@ class Server(clipped.Clipping):
             hidden = a3c.layer(name + "/hidden", a3c.NUM_STATES, a3c.HIDDEN_UNITS)
             output = a3c.layer(name + "/output", a3c.HIDDEN_UNITS, outputs)
             return lambda s: tf.nn.xw_plus_b(tf.nn.relu(tf.nn.xw_plus_b(s, *hidden)), *output)
-        actor, critic = network("actor", 2), network("critic", 1)
+        actor, critic = network("actor", a3c.NUM_ACTIONS), network("critic", 1)
 
         def forward(s):
             s = s / self.state_scale
@@ -51,24 +52,32 @@ class Server(clipped.Clipping):
 
 
 class Brain(a3c.LocalBrain):
-    actions = tf.float32, (None, 1)
+    actions = tf.float32, (None, None)  # (batch, DIMENSIONS)
 
     def build_loss(self, p, v, a, target):
-        mean, spread = p[:, 0], p[:, 1]
+        mean, spread = tf.split(p, 2, axis=1)  # (batch, DIMENSIONS)
         advantage = target - v
-        log_p = -((a[:, 0] - mean) / spread) ** 2 / 2 - tf.log(spread) - np.log(2 * np.pi) / 2
-        entropy = tf.log(spread) + np.log(2 * np.pi * np.e) / 2
+        log_p = -((a - mean) / spread) ** 2 / 2 - tf.log(spread) - np.log(2 * np.pi) / 2
+        log_p = tf.reduce_sum(log_p, axis=1)  # of independent numbers: the product's log
+        entropy = tf.reduce_sum(tf.log(spread) + np.log(2 * np.pi * np.e) / 2, axis=1)
         actor = -log_p * tf.stop_gradient(advantage)
         return actor, a3c.LOSS_V * tf.square(advantage), -a3c.LOSS_ENTROPY * entropy
 
 
 class Agent(a3c.Agent):
     def act(self, s, frame, greedy=False):
-        [[mean, spread]] = self.brain.predict_p(s[np.newaxis])
-        return np.array([mean if greedy else self.rng.gauss(mean, spread)], np.float32)
+        mean, spread = np.split(self.brain.predict_p(s[np.newaxis])[0], 2)
+        a = mean if greedy else [self.rng.gauss(*of_one) for of_one in zip(mean, spread)]
+        return np.array(a, np.float32)
 
 
 class Environment(a3c.Environment):
+    def __init__(self, agent, parameter_server):
+        super().__init__(agent, parameter_server)
+        shape = self.env.action_space.shape
+        if shape != (DIMENSIONS,):
+            a3c.refuse(f"{a3c.ENV} has actions of shape {shape}, but DIMENSIONS is {DIMENSIONS}")
+
     def reward(self, s, r, s_, step, done, terminal):
         return (r + 8) / 16  # from -16 ... 0 to about -½ ... ½
 
@@ -76,6 +85,7 @@ class Environment(a3c.Environment):
 def configure():
     a3c.ENV = "Pendulum-v1"
     a3c.NUM_STATES = 3
+    a3c.NUM_ACTIONS = 2 * DIMENSIONS  # the policy is a mean and a spread for each
     a3c.TIME_LIMIT_IS_END = False
     a3c.LEARNED_MEAN = -200
     a3c.THRESHOLD_EPISODES = 20

@@ -38,6 +38,7 @@ gym, tf = a3c.gym, a3c.tf
 gym.register_envs(ale_py)
 PICTURES = 4, 84, 84
 BACKGROUND = 87  # the grey of most pixels
+UNITS = 256  # of the hidden layer
 ACTIONS = 0, 2, 3  # of Pong's six: stay, up, down
 
 
@@ -46,19 +47,28 @@ class Server(clipped.Server):
     anneal_frames = 100_000_000
     epsilon = 1e-5
 
-    def _build_model(self):
+    def _build_features(self):
+        """Make the variables of the layers that actor and critic share. Returns a function from
+        pictures (batch, 4·84·84) to 256 units (batch, 256)."""
         conv1 = a3c.layer("conv1", 8, 8, PICTURES[0], 16)
         conv2 = a3c.layer("conv2", 4, 4, 16, 32)
-        hidden = a3c.layer("hidden", 9 * 9 * 32, 256)
-        actor = a3c.layer("actor", 256, a3c.NUM_ACTIONS)
-        critic = a3c.layer("critic", 256, 1)
+        hidden = a3c.layer("hidden", 9 * 9 * 32, UNITS)
 
-        def forward(s):
+        def features(s):
             x = tf.transpose(tf.reshape(s, (-1, *PICTURES)), (0, 2, 3, 1))  # pictures last
             x = (x - BACKGROUND) / 255
             for (w, b), stride in (conv1, 4), (conv2, 2):  # 84 -> 20 -> 9 pixels
                 x = tf.nn.relu(tf.nn.conv2d(x, w, stride, "VALID") + b)
-            h = tf.nn.relu(tf.nn.xw_plus_b(tf.reshape(x, (-1, 9 * 9 * 32)), *hidden))
+            return tf.nn.relu(tf.nn.xw_plus_b(tf.reshape(x, (-1, 9 * 9 * 32)), *hidden))
+        return features
+
+    def _build_model(self):
+        features = self._build_features()
+        actor = a3c.layer("actor", UNITS, a3c.NUM_ACTIONS)
+        critic = a3c.layer("critic", UNITS, 1)
+
+        def forward(s):
+            h = features(s)
             p = tf.nn.softmax(tf.nn.xw_plus_b(h, *actor))
             return p, tf.squeeze(tf.nn.xw_plus_b(h, *critic), axis=1)
         return forward
@@ -74,6 +84,11 @@ class ThreeActions(gym.ActionWrapper):
 
 
 class Agent(a3c.Agent):
+    def __init__(self, brain, rng):
+        super().__init__(brain, rng)
+        if a3c.N_STEP_RETURN < a3c.Tmax:
+            a3c.refuse("N_STEP_RETURN must not be less than Tmax: a return reaches that far")
+
     def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
         """The paper's returns. A segment is the Tmax steps between two updates. Each return sums
         the rewards up to the end of its segment, and then adds V. So no sample waits for the next
