@@ -2,38 +2,30 @@
 
 Python's lock (the GIL) lets only one thread of a process run Python at a time. Several processes
 don't share that lock, and they need not even share a machine. Here the parameter server has a
-process of its own, which Ray calls an actor. Each worker has its own process, too:
+process of its own, which Ray calls an actor, and so has each worker, which Ray calls a task:
 
-    worker -> parameter server: the gradient g of an update; frames played since the last call
-    parameter server:           θ <- θ - RMSProp(g);  frames <- frames + new frames
-    worker <- parameter server: θ; the frames of all workers; whether the task is learned
+    worker -> parameter server: a gradient g; all frames that the worker has played; new scores
+    parameter server:           θ <- θ - RMSProp(g)
+    worker <- parameter server: θ; all frames that the other workers have played
 
-Inside a worker little changes. It runs the script's main with its learning threads. Where the
-script keeps θ, a worker keeps a copy of θ, and its threads pull from that copy. The process that
-you start is worker 0: its episodes count for the threshold, and it evaluates, films and saves. The
-others are Ray tasks, and they go on learning while it evaluates. If one of them is killed, Ray
-starts it again, up to three times. If one raises an exception, the whole run ends.
+A worker runs the script's main with its learning threads, which pull from its copy of θ. The
+process that you start doesn't learn. Several times a second it asks the parameter server for new
+scores and for all variables. With them it prints, evaluates, saves and films, as the script does.
 
     python tests/variants/distributed.py --processes 2
 
-On several machines, with the files in the same place on each:
+Your own program calls distributed.main instead of a3c.main. The script's constants then have your
+values in all processes. Change constants of other modules in a function `configure`.
 
-    ray start --head                     on the first
-    ray start --address=HOST:6379        on each of the others; HOST is the first
-    python tests/variants/distributed.py --processes 8 --address auto
-
-Your own program runs this way, too: distributed.main(None, Server, environment_class=Environment),
-for example. The script's constants have the values that you gave them in all processes, but
-constants of your modules don't.
-
-The idea of a parameter server for many processes is from Gorila, arXiv:1507.04296. What to look at:
-frames are those of all workers; episodes and means are those of worker 0. Ray trusts everybody who
-can reach its ports, so a cluster needs a network of its own:
-https://docs.ray.io/en/latest/ray-security/
+The idea of a parameter server for many processes is from Gorila, arXiv:1507.04296. Ray runs code
+from everybody who can reach its ports and has its token, which it keeps in ~/.ray/auth_token.
 """
 import argparse
+import collections
 import contextlib
 import os
+import signal
+import socket
 import sys
 from pathlib import Path
 
@@ -49,217 +41,226 @@ except ModuleNotFoundError as error:
 
 
 class Parameters:
-    """The parameter server's process. It answers one call at a time.
-
-    server_class: the class of the server that it holds. settings: the script's constants, {name:
-    value}. words: a command line."""
-    def __init__(self, server_class, settings, words=("--render", "none")):
-        vars(a3c).update(settings)
+    """The parameter server's process, which owns all variables. It answers one call at a time."""
+    def __init__(self, set_up, server_class, options, frames, values):
+        set_up()
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
-            options = a3c.parse(words)
             self.server = server_class(options, a3c.Progress(options))
             gradients = [tf.placeholder(w.dtype, w.shape) for w in self.server.weights]
-            update = self.server.build_update(gradients)
-            weights = [w.read_value() for w in self.server.weights]
-            self.update = a3c.GraphCall(self.server.session, gradients, targets=[update])
-            self.read = a3c.GraphCall(self.server.session, fetches=weights)
-            self.variables = self.server.weights + self.server.optimizer.variables()
+            with tf.control_dependencies([self.server.build_update(gradients)]):
+                weights = [w.read_value() for w in self.server.weights]
+            self.update = a3c.GraphCall(self.server.session, gradients, weights)
+            self.variables = tf.global_variables("parameter_server/")
             self.server.initialize()
             graph.finalize()
-        self.learned = False
+        load(self.server, self.variables, values)
+        self.frames = collections.Counter(earlier=frames)  # of earlier runs, and of each worker
+        self.episodes = collections.Counter()  # of each worker
+        self.latest = {}  # what each learner's latest call said of its worker's frames
+        self.scores = []  # of all episodes
 
-    def begin(self, frames, *values):
-        """Worker 0 sends the first values of all variables: new ones, or those of a checkpoint."""
-        self.server.progress.frames = frames
-        for variable, value in zip(self.variables, values):
-            variable.load(value, self.server.session)
+    def call(self, worker, learner, frames, episodes, scores, *gradients):
+        """If an answer gets lost, Ray repeats the call. So a call tells all frames and episodes of
+        the worker, and a gradient counts only if there are more frames than in the learner's last
+        call. scores: of the worker's latest episodes."""
+        self.frames[worker] = max(frames, self.frames[worker])
+        self.server.progress.frames = self.frames.total()
+        new = max(episodes - self.episodes[worker], 0)
+        self.episodes[worker] += new
+        self.scores += scores[len(scores) - new:]
+        if frames > self.latest.get((worker, learner), 0):
+            self.latest[worker, learner] = frames
+            self.weights = self.update(*gradients)
+        return self.server.progress.frames - self.frames[worker], self.weights
 
-    def call(self, frames, *gradients):
-        """A worker has played some more frames, and computed gradients."""
-        self.server.progress.frames += frames
-        if gradients:
-            self.update(*gradients)
-        return self.server.progress.frames, self.learned, *self.read()
-
-    def values(self):
-        """Of all variables, for a checkpoint."""
-        return self.server.session.run(self.variables)
+    def look(self, seen=0):
+        """Returns the scores after the first `seen` ones, all frames, and the variables' values."""
+        values = self.server.session.run({v.op.name: v for v in self.variables})
+        return self.scores[seen:], self.frames.total(), values
 
     def end(self):
-        self.learned = True
+        """Make it look as if all frames had been played, so that the workers end."""
+        self.frames["end"] = self.server.progress.max_frames
 
 
-class Server(a3c.ParameterServer):
-    """A worker's copy of the parameter server.
+def load(server, variables, values):
+    for v in variables:
+        v.load(values[v.op.name], server.session)
 
-    parameters: the actor. number: the worker's number. start: a function that starts the other
-    workers (worker 0 only). `server_for` sets these three."""
-    parameters = number = start = None
 
-    def __init__(self, options, progress):
-        super().__init__(options, progress)
-        self.told = 0  # the number of frames, as far as both this worker and the actor know it
-        if self.number == 0:
-            self.helpers.append(Watch(self))
+def wait_for(answer, progress):
+    """Returns an answer of the actor. If none comes for a minute, it makes all threads stop."""
+    for _ in range(120):
+        if progress.coordinator.should_stop():
+            raise a3c.Stopped
+        with contextlib.suppress(ray.exceptions.GetTimeoutError, ray.exceptions.RayActorError):
+            return ray.get(answer, timeout=0.5)
+    print("The parameter server's process has died or doesn't answer", file=sys.stderr)
+    progress.stop()
+    raise a3c.Stopped
 
+
+class WorkerServer(a3c.ParameterServer):
+    """A worker's copy of the parameter server. parameters: the actor, see `work`."""
     def initialize(self):
-        """Worker 0 sends the first values to the actor, and every worker gets θ."""
         super().initialize()
-        self.averages = self.optimizer.variables()
-        self.latest, averages = self.session.run([self.weights, self.averages])
-        if self.number == 0:
-            ray.get(self.parameters.begin.remote(self.progress.frames, *self.latest, *averages))
-            self.told = self.progress.frames
-        for w, value in zip(self.weights, self.call()):
-            w.load(value, self.session)
+        _, frames, values = wait_for(self.parameters.look.remote(), self.progress)
+        load(self, self.weights, values)
+        self.latest = self.session.run(self.weights)
+        self.worker = ray.get_runtime_context().get_worker_id()  # new if Ray starts it again
+        self.progress.frames = self.others = frames  # `others`: those of all other workers
 
     def save(self):
-        """The actor has the optimizer's averages. If it doesn't answer, save those of last time."""
-        if self.options.checkpoint is not None:
-            with contextlib.suppress(ray.exceptions.RayError):
-                values = ray.get(self.parameters.values.remote(), timeout=1)
-                for variable, value in zip(self.averages, values[len(self.weights):]):
-                    variable.load(value, self.session)
-        super().save()
+        pass
 
     def build_update(self, gradients):
-        super().build_update(gradients)  # it never runs, but checkpoints need its variables
-        weights = tf.py_func(self.call, gradients, [w.dtype for w in self.weights])
+        weights = tf.py_func(lambda *values: self.call(gradients[0].name, *values), gradients,
+                             [w.dtype for w in self.weights])
         return tf.group(*[w.assign(x, read_value=False) for w, x in zip(self.weights, weights)])
 
-    def call(self, *gradients):
-        """Call the actor. Returns its weights."""
-        with self.progress.changed:
-            untold = self.progress.frames - self.told
-            self.told += untold
-        waiting = self.parameters.call.remote(untold, *gradients)
-        answer = None
-        while answer is None:
-            try:
-                answer = ray.get(waiting, timeout=0.5)
-            except ray.exceptions.GetTimeoutError:  # the actor stalls
-                if self.progress.coordinator.should_stop():
-                    return self.latest  # Ray may crash if it shuts down while a thread waits for it
-            except ray.exceptions.RayActorError:  # the actor has died
-                self.progress.stop()
-                return self.latest
-        frames, learned, *weights = answer
-        with self.progress.changed:
-            others = max(frames - self.told, 0)  # another thread's call may still be on its way
-            self.told += others
-            self.progress.frames += others
-        if learned:
-            self.progress.evaluated(passed=True)
-        self.latest = [np.array(w) for w in weights]
-        return self.latest
+    def call(self, learner, *gradients):
+        """Give a learner's gradient to the actor. learner: its name. Returns the new weights."""
+        if not all(np.isfinite(g).all() for g in gradients):
+            return self.latest  # this learner is about to fail; the others needn't
+        progress = self.progress
+        with progress.changed:
+            report = progress.frames - self.others, progress.episodes, list(progress.scores)
+        answer = self.parameters.call.remote(self.worker, learner, *report, *gradients)
+        try:
+            others, self.latest = wait_for(answer, progress)
+        except a3c.Stopped:
+            return self.latest
+        with progress.changed:
+            new = max(others - self.others, 0)  # an older answer may come later
+            self.others += new
+            progress.frames += new
+        return [np.array(w) for w in self.latest]
 
 
-class Watch(a3c.Worker_thread):
-    """A further thread of worker 0. It starts the other workers. When the task is learned or a stop
-    is asked for, it tells the actor, which tells the others."""
-    def __init__(self, server):
-        super().__init__("watch", "helper", None, server)
-
-    def over(self):
-        return self.progress.phase == "learned" or self.progress.coordinator.should_stop()
-
-    def work(self):
-        running = self.server.start(self.progress.max_frames)
-        while running and not self.over():
-            ended, running = ray.wait(running, timeout=0.1)
-            ray.get(ended)  # raises the exception that a worker has raised
-        if running:  # if Ray shut down before they have ended, it might print an error
-            self.server.parameters.end.remote()
-            ray.wait(running, num_returns=len(running), timeout=1)
-
-
-def server_for(server_class, **attributes):
-    """The user's server class with `Server` mixed in front, for one worker."""
-    return type("Server", (Server, server_class), attributes)
-
-
-def work(number, parameters, server_class, classes, settings, core, words):
-    """Worker 1, 2, ...: a Ray task. It learns until the task is learned or all frames are played.
-
-    core: tells which core its learners share; successive workers get successive cores. words: its
-    command line."""
-    vars(a3c).update(settings, LEARNED_MEAN=float("inf"))  # only worker 0 evaluates
+def work(set_up, actor, server_class, classes, options):
+    """A worker: a Ray task. It learns until the run is over or all frames are played."""
+    set_up()
+    a3c.LEARNED_MEAN = float("inf")  # a worker doesn't evaluate
     if a3c.SHARE_ONE_CORE and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {cores[core % len(cores)]})
-    server = server_for(server_class, parameters=parameters, number=number)
-    a3c.main(words, server, **classes)
+        os.sched_setaffinity(0, {cores[options.seed % len(cores)]})  # each worker gets another one
+
+    class Server(WorkerServer, server_class):
+        parameters = actor
+    a3c.parse = lambda argv: options  # instead of a command line
+    try:
+        a3c.main(None, Server, **classes)
+    except SystemExit as error:  # Ray would start the worker again, again and again
+        raise RuntimeError(f"sys.exit({error.code!r})") from error
 
 
-def main(argv=None, server_class=a3c.ParameterServer, **classes):
-    """The script's main in several processes. Its constants have the same values in all of them.
+class Workers:
+    """All workers. To the script, in the process that the user has started, they are the
+    environment of one learning thread, whose episodes are those of all workers."""
+    def __init__(self):
+        self.tasks = {}  # and the numbers of their workers
+        self.scores = collections.deque()  # of episodes that the script hasn't counted yet
+        self.seen = 0
 
+    def start(self, server, own, set_up, server_class, classes, options):
+        """Start Ray, the actor and the tasks. server: the script's, whose variables have values."""
+        # The other processes find the user's modules, and set TensorFlow up, as this one does.
+        env_vars = {name: value for name, value in os.environ.items() if name.startswith("TF_")}
+        env_vars["PYTHONPATH"] = os.pathsep.join(sys.path)
+        try:
+            if own.address not in ("local", "auto"):  # Ray would wait for a minute
+                host, _, port = own.address.rpartition(":")
+                socket.create_connection((host, int(port)), timeout=5).close()
+            ray.init(own.address, logging_level="ERROR", log_to_driver=False,
+                     runtime_env={"env_vars": env_vars})
+        except Exception as error:
+            a3c.refuse(f"argument --address: {str(error).splitlines()[0]}")
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, it ends the run
+        self.server = server
+        self.variables = tf.global_variables("parameter_server/")
+        values = server.session.run({v.op.name: v for v in self.variables})
+        # num_cpus=0: Ray doesn't limit the processes to the number of cores.
+        # max_task_retries=-1: Ray repeats a call that got lost on its way.
+        self.actor = ray.remote(num_cpus=0, max_task_retries=-1)(Parameters).remote(
+            set_up, server_class, options, server.progress.frames, values)
+        ray.get(self.actor.look.remote(), timeout=300)  # raises what went wrong at its start
+        task = ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(work)
+        for number in range(1, own.processes + 1):
+            options.seed = (options.seed + 1) % 2 ** 32  # each worker plays other episodes
+            self.tasks[task.remote(set_up, self.actor, server_class, classes, options)] = number
+
+    def run(self, learning):
+        """Wait for the next episode of any worker. Returns its score."""
+        progress = self.server.progress
+        while not self.scores:
+            if progress.phase == "learned" or not self.tasks:
+                self.actor.end.remote()
+                raise a3c.Stopped
+            ended, _ = ray.wait(list(self.tasks), timeout=0.2)
+            new, frames, values = wait_for(self.actor.look.remote(self.seen), progress)
+            self.scores += new
+            self.seen += len(new)
+            with self.server.saving:  # so that a checkpoint holds all of one moment
+                load(self.server, self.variables, values)
+                progress.frames = frames
+            for task in ended:
+                number = self.tasks.pop(task)
+                try:
+                    ray.get(task)
+                except ray.exceptions.RayTaskError as error:
+                    raise RuntimeError(f"worker {number} failed") from error
+                except ray.exceptions.RayError:  # Ray has started it three more times
+                    print(f"Worker {number} has died too often, and is given up", file=sys.stderr)
+        return self.scores.popleft()
+
+    def end(self):
+        """End all. If Ray shut down before its calls have ended, it would print errors."""
+        if self.tasks:
+            calls = [self.actor.end.remote(), *self.tasks]
+            ray.wait(calls, num_returns=len(calls), timeout=5)
+        ray.shutdown()
+
+
+def main(argv=None, server_class=a3c.ParameterServer, configure=bool, **classes):
+    """The script's main in several processes. configure: a function that each of them calls first.
     classes: brain_class and so on, for the script's main."""
+    configure()
     parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, allow_abbrev=False,
-                                     description="Learn CartPole with A3C in several processes.",
+                                     description="Learn with A3C in several processes.",
                                      epilog="All other options: a3c_cartpole.py --help")
-    parser.add_argument("--processes", type=int, default=2, metavar="N",
-                        help="worker processes; --workers: the learning threads of each")
+    parser.add_argument("--processes", type=int, default=2, metavar="N", help="worker processes")
     parser.add_argument("--address", default="local", metavar="HOST:PORT",
                         help="of a running Ray cluster; auto: the one on this machine")
     own, words = parser.parse_known_args(argv)
-    options = a3c.parse(words)  # a wrong option ends the program before anything starts
-    if options.play:
-        return a3c.main(words, server_class, **classes)
     if own.processes < 1:
         parser.error("argument --processes: begins at 1")
+    options = a3c.parse(words)
+    if options.play:
+        return a3c.main(words, server_class, **classes)
+    constants = {name: getattr(a3c, name) for name in (*filter(str.isupper, vars(a3c)), "Tmax")}
+    workers = Workers()
 
-    constants = filter(str.isupper, vars(a3c))
-    settings = {name: getattr(a3c, name) for name in (*constants, "Tmax")}
-    line = f"--render none --workers {options.workers} --max-frames"
-    # num_cpus=0: Ray doesn't limit the processes to the number of cores.
-    # max_task_retries=-1: Ray repeats a call that got lost on its way.
-    actor = ray.remote(num_cpus=0, max_task_retries=-1)(Parameters)
-    task = ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(work)
+    def set_up():
+        configure()
+        vars(a3c).update(constants)
 
-    def start(max_frames):
-        tasks = []
-        for number in range(1, own.processes):
-            seed = (options.seed + number) % 2 ** 32  # each worker plays other episodes
-            words = f"{line} {max_frames} --seed {seed}".split()
-            tasks.append(task.remote(number, parameters, server_class, classes, settings,
-                                     os.getpid() + number, words))
-        return tasks
+    class Server(server_class):
+        def __init__(self, script_options, progress):
+            script_options.workers = 0  # nobody learns in this process
+            super().__init__(script_options, progress)
+            self.helpers.append(a3c.Worker_thread("workers", "learning", workers, self))
+
+        def initialize(self):
+            super().initialize()  # what is refused is refused here
+            vars(options).update(render="none", checkpoint=None, logdir=None,
+                                 max_frames=self.progress.max_frames)
+            workers.start(self, own, set_up, server_class, classes, options)
+            self.options.workers = own.processes * options.workers  # for the script's first line
 
     try:
-        start_ray(own.address)
-        parameters = actor.remote(server_class, settings, f"{line} {options.max_frames}".split())
-        ray.get(parameters.values.remote())  # raises what its start has raised
-        server = server_for(server_class, parameters=parameters, number=0,
-                            start=staticmethod(start))
-        status = a3c.main([*words, "--seed", str(options.seed)], server, **classes)
-        if status == 1 and not answers(parameters):
-            print("The parameter server's process has died", file=sys.stderr)
-        return status
-    except KeyboardInterrupt:
-        return 130
+        return a3c.main([*words, "--seed", str(options.seed)], Server, **classes)
     finally:
-        ray.shutdown()  # ends the other processes of this run
-
-
-def start_ray(address):
-    options = {"logging_level": "ERROR", "log_to_driver": False}
-    if address == "local":
-        options["include_dashboard"] = False
-    # The other processes find the user's modules where this one does.
-    options["runtime_env"] = {"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}}
-    try:
-        ray.init(address, **options)
-    except ConnectionError as error:
-        a3c.refuse(f"argument --address: {error}")
-
-
-def answers(parameters):
-    try:
-        ray.get(parameters.values.remote())
-        return True
-    except ray.exceptions.RayActorError:
-        return False
+        workers.end()
 
 
 if __name__ == "__main__":
