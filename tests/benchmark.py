@@ -3,9 +3,11 @@
 Speeds are taken in turn, in several rounds, and shown as median (lowest to highest): on a shared
 machine only ratios mean anything. Learning is what N runs of the real script say, one seed after
 the other. An OPTION that it does not know goes to the script: --workers 1, --max-frames 400000.
---program FILE: learning of a variant. --variants: only compare the variants' speeds.
+--program FILE: learning of a variant. --patch CODE: learning after this change, for example
+"a3c.LEARNING_RATE *= 2". --variants: only compare the variants' speeds.
+--falls: only count how often the mean score falls, with and without clipped.py's changes.
 --against DIR: only compare speeds with the script of another checkout, however old.
---pong DIR: only play the policy of pong.py that is saved in DIR.
+--pong DIR: only play the policy that is saved in DIR, of pong.py or of --program memory_pong.py.
 """
 import argparse
 import contextlib
@@ -54,15 +56,16 @@ def load(name, folder):
     return module
 
 
-NEVER_LEARNED = """
+PROGRAM = """
 import sys, time
 sys.path[:0] = {paths!r}
-import a3c_cartpole, {name}
-a3c = a3c_cartpole
-a3c.LEARNED_MEAN = float("inf")
+import {name}
+import a3c_cartpole as a3c
 {patch}
 if __name__ == "__main__":
-    sys.exit({name}.main({arguments}))
+    status = {main}({arguments})
+    print("Limit:", a3c.LEARNED_MEAN)
+    sys.exit(status)
 """
 SLOW_STEPS = """
 class Environment(a3c.Environment):
@@ -74,24 +77,35 @@ class Environment(a3c.Environment):
 """
 
 
-def points(name, *options, patch="", arguments="", root=ROOT):
-    """Run a program of a checkout that never learns its task. Yields (seconds since its launch,
-    frames up to then) for each line that it prints."""
-    with tempfile.TemporaryDirectory() as folder:
-        paths = str(root), str(Path(root, "tests", "variants"))
-        text = NEVER_LEARNED.format(name=name, paths=paths, patch=patch, arguments=arguments)
-        program = Path(folder, "program.py")
+@contextlib.contextmanager
+def running(name, *options, patch="", main="", arguments="", root=ROOT, folder=""):
+    """A process that runs the script or a variant of a checkout, or a program in this folder, after
+    a change."""
+    with tempfile.TemporaryDirectory() as new:
+        paths = str(folder), str(root), str(Path(root, "tests", "variants"))
+        text = PROGRAM.format(name=name, paths=paths, patch=patch, main=main or f"{name}.main",
+                              arguments=arguments)
+        program = Path(new, "program.py")
         program.write_text(text, encoding="utf-8")
         command = [sys.executable, program, "--render", "none", *options]
-        launch = time.perf_counter()
         process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
         try:
-            for line in process.stdout:
-                frames = re.search(r"(\d+) frames", line)
-                yield time.perf_counter() - launch, int(frames[1]) if frames else 0
+            yield process
         finally:
             process.send_signal(signal.SIGINT)
             process.wait()
+
+
+def points(name, *options, patch="", **kwargs):
+    """Run a program that never learns its task. Yields for each line that it prints: seconds since
+    its launch, frames up to then, the mean score of fifty episodes (or None)."""
+    patch = f"{patch}\na3c.LEARNED_MEAN = float('inf')"
+    launch = time.perf_counter()
+    with running(name, *options, patch=patch, **kwargs) as process:
+        for line in process.stdout:
+            frames, mean = re.search(r"(\d+) frames", line), re.search(r"mean (\S+)", line)
+            yield (time.perf_counter() - launch, int(frames[1]) if frames else 0,
+                   float(mean[1]) if mean else None)
 
 
 def slope(begin, end):
@@ -106,9 +120,9 @@ def begin_and_end(*args, **kwargs):
     return others[0] if len(others) > 1 else first, others[-1]
 
 
-def program_speed(name, frames, patch=""):
+def program_speed(name, frames, *options, **changes):
     """Frames/s of a program."""
-    return slope(*begin_and_end(name, "--max-frames", frames, patch=patch))
+    return slope(*begin_and_end(name, "--max-frames", frames, *options, **changes))
 
 
 def speed(folders):
@@ -150,8 +164,33 @@ def gathering():
     for units in 16, 64, 256, 1024:
         patch = f"a3c.HIDDEN_UNITS = {units}"
         show(f"frames/s, {units} hidden units", in_turn({
-            name: functools.partial(program_speed, name, 40_000, patch)
+            name: functools.partial(program_speed, name, 40_000, patch=patch)
             for name in ("a3c_cartpole", "ga3c")}, RUNS), ",.0f")
+
+
+def gathering_pong():
+    """The same with Pong's network, for several numbers of learners."""
+    classes = "None, pong.Server, agent_class=pong.Agent, environment_class=pong.Environment"
+    ga3c = {"patch": "import ga3c\npong.configure()", "main": "ga3c.main", "arguments": classes}
+    for n in LEARNERS:
+        run = functools.partial(program_speed, "pong", 3000, "--workers", n)
+        cases = {"pong": run, "ga3c with pong": functools.partial(run, **ga3c)}
+        show(f"frames/s, {n} learners", in_turn(cases, 3), ",.0f")
+
+
+def falls(seeds):
+    """How often the mean of fifty episodes falls from above 180 to below 100 in 200,000 frames."""
+    for name in "a3c.ParameterServer", "clipped.Server", "clipped.Clipping", "clipped.FallingRate":
+        counts = []
+        for seed in range(seeds):
+            high, count = False, 0
+            for _, _, mean in points("clipped", "--max-frames", 200_000, "--seed", seed,
+                                     main="a3c.main", arguments=f"None, {name}"):
+                if mean is not None and (mean > 180 or mean < 100):
+                    count += high and mean < 100
+                    high = mean > 180
+            counts.append(count)
+        print(f"{name}: {sum(counts)} falls in {seeds} runs: {counts}", flush=True)
 
 
 def processes():
@@ -164,18 +203,18 @@ def processes():
         show(f"frames/s, a step computes {milliseconds} ms more", in_turn(cases, 3), ",.0f")
 
 
-def learn(seed, program, options):
+def learn(seed, program, patch, options):
     """What one run of a program says, with the seconds to the learned policy."""
-    command = [sys.executable, str(program), "--render", "none",
-               "--seed", str(seed), "--test-episodes", "100", *options]
     result, text, start = {"seed": seed}, "", time.perf_counter()
-    process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE)
-    for line in process.stdout:
-        text += line
-        if match := re.match(r"Learned after (\d+) frames, (\d+) episodes, ([\d.]+) s", line):
-            result |= {"frames": int(match[1]), "episodes": int(match[2]),
-                       "learning": float(match[3]), "whole": time.perf_counter() - start}
-    result["learned"] = process.wait() == 0
+    words = "--seed", seed, "--test-episodes", 100, *options
+    with running(program.stem, *words, patch=patch, folder=program.resolve().parent) as process:
+        for line in process.stdout:
+            text += line
+            if match := re.match(r"Learned after (\d+) frames, (\d+) episodes, ([\d.]+) s", line):
+                result |= {"frames": int(match[1]), "episodes": int(match[2]),
+                           "learning": float(match[3]), "whole": time.perf_counter() - start}
+        result["learned"] = process.wait() == 0
+    result["limit"] = float(re.search(r"^Limit: (\S+)", text, re.M)[1])
     means = re.findall(r"^\S+ s, (\d+) frames, \d+ episodes: mean (-?[\d.]+)", text, re.M)
     half_way = [int(frames) for frames, mean in means if float(mean) >= 100]
     result["half_way"] = min(half_way, default=result.get("frames"))
@@ -186,14 +225,15 @@ def learn(seed, program, options):
     return result
 
 
-def learning(seeds, program, options):
-    results = [learn(seed, program, options) for seed in range(seeds)]
+def learning(seeds, program, patch, options):
+    results = [learn(seed, program, patch, options) for seed in range(seeds)]
     learned = [result for result in results if result["learned"]]
     failed = [result["failed"] for result in results]
-    good = sum(result["policy"] >= 195 for result in learned)
+    limit = results[0]["limit"]
+    good = sum(result["policy"] > limit for result in learned)
     print(f"seeds that learned: {len(learned)} of {seeds}")
     print(f"evaluations failed: {sum(failed)}, in {sum(map(bool, failed))} runs")
-    print(f"policies that average 195 in 100 episodes: {good} of {len(learned)}")
+    print(f"policies that average more than {limit:g} in 100 episodes: {good} of {len(learned)}")
     for name, key, form in (
             ("mean score of the policy in 100 episodes", "policy", ".1f"),
             ("frames until fifty episodes average 100", "half_way", ",.0f"),
@@ -207,34 +247,43 @@ def learning(seeds, program, options):
                   f"90th percentile {ninth:{form}}, worst {values[-1]:{form}}")
 
 
-def pong_games(folder):
-    """The saved policy plays 30 games. It is fixed, and so is the game, so that many games may be
-    the same. With sticky actions each action is repeated by chance, one time in four."""
-    sys.path.insert(0, str(ROOT / "tests" / "variants"))
-    import pong
-    pong.configure()
+def pong_games(program, folder):
+    """The saved policy of pong.py or memory_pong.py plays 30 games. It is fixed, and so is the
+    game, so that many games may be the same. With sticky actions each action is repeated by chance,
+    one time in four."""
+    sys.path[:0] = str(ROOT), str(ROOT / "tests" / "variants")
+    import a3c_cartpole as a3c
+    pong = importlib.import_module(program.stem)
     games = []
 
-    class Agent(pong.Agent):
-        def act(self, *args, **kwargs):
-            self.actions.append(super().act(*args, **kwargs))
-            return self.actions[-1]
+    def main(words, server_class, brain_class=a3c.LocalBrain, agent_class=a3c.Agent,
+             environment_class=a3c.Environment):
+        """Instead of the script's: it keeps each game's score and actions."""
+        class Agent(agent_class):
+            def act(self, *args, **kwargs):
+                self.actions.append(super().act(*args, **kwargs))
+                return self.actions[-1]
 
-    class Environment(pong.Environment):
-        def run(self, learning):
-            self.agent.actions = []
-            score = super().run(learning)
-            games.append((score, *self.agent.actions))
-            return score
+        class Environment(environment_class):
+            def make(self, render_mode=None):
+                a3c.ENV = env
+                return super().make(render_mode)
 
-    for actions, name in ("as chosen", "PongNoFrameskip-v4"), ("sticky", "PongNoFrameskip-v0"):
-        pong.a3c.ENV = name
+            def run(self, learning):
+                self.agent.actions = []
+                score = super().run(learning)
+                games.append((score, *self.agent.actions))
+                return score
+        return script_main(words, server_class, brain_class, Agent, Environment)
+    script_main, a3c.main = a3c.main, main
+
+    for actions, env in ("as chosen", "PongNoFrameskip-v4"), ("sticky", "PongNoFrameskip-v0"):
         games.clear()
         words = "--play --render none --test-episodes 30 --seed 0 --checkpoint".split()
-        pong.a3c.main([*words, folder], pong.Server, agent_class=Agent,
-                      environment_class=Environment)
+        pong.main([*words, folder])
         scores = [score for score, *_ in games]
-        print(f"Actions {actions}: mean {statistics.mean(scores):.1f}, worst {min(scores):.0f}, "
+        print(f"{env}, actions {actions}: "
+              f"mean {statistics.mean(scores):.1f}, worst {min(scores):.0f}, "
               f"{len(set(games))} different games of {len(games)}")
 
 
@@ -243,20 +292,26 @@ def main():
     parser.add_argument("--learning", action="store_true", help="only what runs of the script say")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="runs (%(default)s)")
     parser.add_argument("--against", metavar="DIR", help="compare with the script in DIR")
-    parser.add_argument("--program", default=ROOT / "a3c_cartpole.py", metavar="FILE")
+    parser.add_argument("--program", default=ROOT / "a3c_cartpole.py", metavar="FILE", type=Path)
+    parser.add_argument("--patch", default="", metavar="CODE", help="run this before learning")
+    parser.add_argument("--falls", action="store_true", help="falls of the mean score")
     parser.add_argument("--variants", action="store_true", help="speeds of the variants")
     parser.add_argument("--pong", metavar="DIR", help="games of a saved policy")
     args, options = parser.parse_known_args()
     if args.pong:
-        pong_games(args.pong)
+        pong_games(args.program, args.pong)
+        return
+    if args.falls:
+        falls(args.seeds)
         return
     if args.variants:
         variants()
         gathering()
+        gathering_pong()
         processes()
         return
     if not args.against:
-        learning(args.seeds, args.program, options)
+        learning(args.seeds, args.program, args.patch, options)
     if not args.learning:
         speed({"there": args.against, "here": ROOT} if args.against else {"here": ROOT})
 
