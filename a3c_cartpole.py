@@ -390,7 +390,7 @@ class Worker_thread:
         scores = [self.environment.run(learning=False) for _ in range(EVALUATION_EPISODES)]
         mean = sum(scores) / len(scores)
         say(f"Evaluation: mean {mean:.1f} of {EVALUATION_EPISODES} episodes")
-        add_to_curves(self.server, {"evaluation": mean})
+        add_to_curves(self.server, {"evaluation": mean, "threshold": LEARNED_MEAN})
         passed = mean > LEARNED_MEAN
         progress.evaluated(passed)
         if passed:

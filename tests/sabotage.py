@@ -344,26 +344,75 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("pong.ACTIONS", "(0, 2, 3)", "(0, 2)"),
         ("pong.Environment.reward", "r", "-r")],
     "distributed::the_actor_makes_the_same_updates_as_the_scripts_server": [
-        ("distributed.Parameters.__init__", "self.server.build_update(gradients)", "tf.no_op()")],
+        ("distributed.Parameters.__init__", "self.server.build_update(gradients)", "tf.no_op()"),
+        ("distributed.Parameters.__init__", "load(self.server, self.variables, values)", "pass"),
+        ("distributed.Parameters.__init__", "tf.global_variables('parameter_server/')",
+         "self.server.weights")],
+    "distributed::a_worker_begins_with_the_servers_weights_and_gets_the_new_ones": [
+        ("distributed.WorkerServer.initialize", "load(self, self.weights, values)", "pass"),
+        ("distributed.WorkerServer.build_update", "w.assign(x, read_value=False)", "tf.no_op()")],
+    "distributed::a_repeated_call_changes_nothing": [
+        ("distributed.Parameters.call", "frames > self.latest.get((worker, learner), 0)", "True")],
+    "distributed::calls_of_two_learners_may_come_in_the_other_order": [
+        ("distributed.Parameters.call", "frames > self.latest.get((worker, learner), 0)",
+         "frames >= self.frames[worker]"),
+        ("distributed.Parameters.call", "max(frames, self.frames[worker])", "frames"),
+        ("distributed.Parameters.call", "max(episodes - self.episodes[worker], 0)",
+         "episodes - self.episodes[worker]")],
+    "distributed::frames_of_all_workers_and_of_earlier_runs_add_up": [
+        ("distributed.Parameters.__init__", "collections.Counter(earlier=frames)",
+         "collections.Counter()"),
+        ("distributed.Parameters.call", "self.server.progress.frames - self.frames[worker]",
+         "self.server.progress.frames"),
+        ("distributed.WorkerServer.initialize", "ray.get_runtime_context().get_worker_id()",
+         "'worker'"),
+        ("distributed.WorkerServer.initialize", "self.progress.frames = self.others = frames",
+         "self.others = frames"),
+        ("distributed.WorkerServer.call", "progress.frames - self.others", "progress.frames"),
+        ("distributed.WorkerServer.call", "progress.frames += new", "pass")],
+    "distributed::an_older_answer_does_not_take_frames_away": [
+        ("distributed.WorkerServer.call", "max(others - self.others, 0)", "others - self.others")],
+    "distributed::each_score_comes_once": [
+        ("distributed.Parameters.call", "self.episodes[worker] += new", "pass"),
+        ("distributed.Parameters.call", "scores[len(scores) - new:]", "scores[-1:]"),
+        ("distributed.Parameters.look", "self.scores[seen:]", "self.scores"),
+        ("distributed.Workers.run", "self.seen += len(new)", "pass")],
+    "distributed::the_starting_process_has_the_values_and_frames_of_one_moment": [
+        ("distributed.Workers.run", "self.server.saving", "contextlib.nullcontext()"),
+        ("distributed.Workers.run", "load(self.server, self.variables, values)", "pass"),
+        ("distributed.Workers.run", "progress.frames = frames", "pass")],
+    "distributed::a_gradient_that_is_not_finite_is_never_sent": [
+        ("distributed.WorkerServer.call", "np.isfinite(g).all()", "True")],
     "distributed::a_stop_ends_a_call_that_the_actor_does_not_answer": [
-        ("distributed.Server.call", "self.progress.coordinator.should_stop()", "False")],
-    "distributed::frames_are_those_of_all_workers": [
-        ("distributed.Parameters.call", "self.server.progress.frames += frames", "pass"),
-        ("distributed.Server.call", "self.progress.frames += others", "pass")],
+        ("distributed.wait_for", "progress.coordinator.should_stop()", "False")],
+    "distributed::if_the_actor_does_not_answer_for_a_minute_all_threads_stop": [
+        ("distributed.wait_for", "progress.stop()", "pass"),
+        ("distributed.wait_for", "range(120)", "range(20)")],
+    "distributed::at_the_end_all_frames_seem_to_be_played": [
+        ("distributed.Parameters.end", "self.server.progress.max_frames", "0")],
+    "distributed::a_worker_that_failed_ends_the_run_and_one_that_died_does_not": [
+        ("distributed.Workers.run", "ray.get(task)", "pass"),
+        ("distributed.Workers.run", "ray.exceptions.RayTaskError", "ZeroDivisionError")],
+    "distributed::each_worker_has_another_seed_and_saves_nothing": [
+        ("distributed.Workers.start", "options.seed = (options.seed + 1) % 2 ** 32", "pass"),
+        ("distributed.Workers.start", "(options.seed + 1) % 2 ** 32", "options.seed + 1")],
+    "distributed::a_run_continues_an_earlier_one": [
+        ("distributed.Workers.start", "server.progress.frames", "0"),
+        ("distributed.main.Server.initialize", "self.progress.max_frames", "1000")],
+    "distributed::constants_and_configure_hold_in_every_process": [
+        ("distributed.Parameters.__init__", "set_up()", "pass"),
+        ("distributed.main.set_up", "configure()", "pass"),
+        ("distributed.main.set_up", "vars(a3c).update(constants)", "pass")],
+    "distributed::a_wrong_option_is_one_line_before_anything_starts": [
+        ("distributed.main", "own.processes < 1", "False"),
+        ("distributed.Workers.start", "own.address not in ('local', 'auto')", "False")],
     "distributed::what_all_learned_is_saved_and_the_script_can_play_it": [
-        ("distributed.Server.save", "self.options.checkpoint is not None", "False"),
-        ("distributed.Server.initialize", "super().initialize()",
-         "self.session.run(tf.global_variables_initializer())")],
-    "distributed::a_killed_worker_comes_back": [
-        ("distributed.main", "ray.remote(num_cpus=0, scheduling_strategy='SPREAD')",
-         "ray.remote(num_cpus=0, scheduling_strategy='SPREAD', max_retries=0)")],
-    "distributed::a_killed_parameter_server_ends_all": [
-        ("distributed.main", "status == 1 and not answers(parameters)", "False"),
-        ("distributed.Server.call", "self.progress.stop()", "pass")],
-    "distributed::an_exception_in_a_worker_ends_all_and_is_shown": [
-        ("distributed.Watch.work", "ray.get(ended)", "pass")],
+        ("distributed.WorkerServer.save", "pass", "super().save()")],
+    "distributed::ctrl_c_and_sigterm_save_and_leave_no_process": [
+        ("distributed.Workers.start",
+         "signal.signal(signal.SIGTERM, signal.default_int_handler)", "pass")],
     "distributed::a_users_classes_and_settings_hold_in_every_process": [
-        ("distributed.work", "vars(a3c).update(settings, LEARNED_MEAN=float('inf'))", "pass")],
+        ("distributed.work", "set_up()", "pass")],
 }
 
 

@@ -215,7 +215,8 @@ def test_each_curve_shows_its_own_numbers_over_the_frames(tmp_path, monkeypatch)
     assert curves(tmp_path) == {
         "loss/actor": [(10, 1.5)], "loss/critic": [(10, 4)], "loss/entropy": [(10, -2)],
         "gradient": [(10, 7)], "score/local_thread2": [(20, 30)], "score/local_thread1": [(40, 20)],
-        "mean": [(20, 30), (40, 25)], "evaluation": [(40, 194.5)]}
+        "mean": [(20, 30), (40, 25)], "evaluation": [(40, 194.5)],
+        "threshold": [(40, 199)]}
 
 
 def test_logdir_holds_the_graph_and_all_curves(tmp_path, monkeypatch, closed_later):
@@ -224,7 +225,7 @@ def test_logdir_holds_the_graph_and_all_curves(tmp_path, monkeypatch, closed_lat
     assert a3c.main([*NO_FILMS, "--logdir", str(folder)], closed_later) == 0
     found = curves(folder)
     assert set(found) == {"loss/actor", "loss/critic", "loss/entropy", "gradient", "mean",
-                          "evaluation", "score/local_thread1"}
+                          "evaluation", "threshold", "score/local_thread1"}
     frames, scores = zip(*found["score/local_thread1"])
     assert frames == tuple(np.cumsum(scores))
     graphs = (tf.GraphDef.FromString(event.graph_def) for event in events(folder))

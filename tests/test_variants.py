@@ -1,4 +1,5 @@
 """The variants: their formulas against NumPy, and each as its user starts it."""
+import random
 import re
 import signal
 import threading
@@ -9,6 +10,7 @@ import pytest
 from helpers import (
     ROOT,
     Built,
+    KeptServer,
     a3c,
     averages,
     batch,
@@ -34,8 +36,10 @@ import clipped  # noqa: E402
 import ga3c  # noqa: E402
 import memory  # noqa: E402
 import memory_pendulum  # noqa: E402
+import memory_pong  # noqa: E402
 import pendulum  # noqa: E402
 import pong  # noqa: E402
+import synchronous  # noqa: E402
 
 VARIANTS = ROOT / "tests" / "variants"
 
@@ -54,16 +58,27 @@ def put_back(monkeypatch):
     monkeypatch.setattr(a3c, "Tmax", a3c.Tmax)
 
 
+def classes_of(variant, *words):
+    """Let a variant assign its constants. Returns the classes that it gives to the script's main,
+    by the names of main's arguments."""
+    def main(argv, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain,
+             agent_class=a3c.Agent, environment_class=a3c.Environment):
+        return locals()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(a3c, "main", main)
+        classes = variant.main(words)
+    del classes["argv"]
+    return classes
+
+
 @pytest.fixture
 def build(monkeypatch, put_back, rng):
     """build(variant, learners): with its settings and random weights."""
     def make(variant, learners=1, **settings):
-        # The variant's main assigns its constants, and returns its classes.
-        monkeypatch.setattr(a3c, "main", lambda argv, *classes, **named: (classes, named))
-        classes, named = variant.main([])
+        classes = classes_of(variant)
         for name, value in settings.items():
             monkeypatch.setattr(a3c, name, value)
-        built = Built(learners, a3c.MAX_FRAMES, 0, *classes, **named)
+        built = Built(learners, a3c.MAX_FRAMES, **classes)
         for brain in built.brains:
             if hasattr(brain, "weights"):
                 randomize(built.server.session, brain.weights, rng)
@@ -72,7 +87,8 @@ def build(monkeypatch, put_back, rng):
 
 
 @pytest.mark.parametrize("name", [
-    "clipped", "ga3c", "memory", "memory_pendulum", "pendulum", "pong"])
+    "clipped", "ga3c", "memory", "memory_pendulum", "memory_pong", "pendulum", "pong",
+    "synchronous"])
 def test_each_trains_saves_and_films(tmp_path, name):
     program = VARIANTS / f"{name}.py"
     args = "--workers", 2, "--max-frames", 300, "--render", "none", "--checkpoint", "saved"
@@ -83,6 +99,56 @@ def test_each_trains_saves_and_films(tmp_path, name):
     assert status == 0 and "Test episode 1: score " in out, err
     [length] = film_lengths(tmp_path)
     assert length > 5
+
+
+SETTINGS = ("ENV LEARNED_MEAN N_WORKERS LEARNING_RATE LOSS_ENTROPY GAMMA N_STEP_RETURN Tmax "
+            "EPS_START HIDDEN_UNITS MAX_FRAMES").split()
+
+
+@pytest.mark.parametrize("variant, settings, of_the_server", [
+    (clipped, ("CartPole-v0", 199, 8, 5e-3, 0.01, 0.99, 5, 10, 0.5, 16, 10 ** 6),
+     (0.5, 1e-10, 300_000)),
+    (ga3c, ("CartPole-v0", 199, 8, 5e-3, 0.01, 0.99, 5, 10, 0.5, 16, 10 ** 6),
+     (None, None, None)),
+    (memory, ("CartPole-v0", 199, 4, 2e-3, 0.01, 0.99, 1, 20, 0, 32, 10 ** 6),
+     (0.5, None, None)),
+    (memory_pendulum, ("Pendulum-v1", -200, 4, 7e-4, 0.003, 0.9, 1, 20, 0, 64, 10 ** 6),
+     (0.5, 1e-5, 10 ** 6)),
+    (memory_pong, ("PongNoFrameskip-v4", 18, 8, 7e-4, 0.01, 0.99, 1, 20, 0, 16, 10 ** 7),
+     (2, 1e-5, 10 ** 8)),
+    (pendulum, ("Pendulum-v1", -200, 4, 1e-3, 0.01, 0.95, 10, 20, 0.5, 64, 10 ** 6),
+     (1, None, None)),
+    (pong, ("PongNoFrameskip-v4", 18, 8, 7e-4, 0.01, 0.99, 20, 20, 0, 16, 10 ** 7),
+     (2, 1e-5, 10 ** 8)),
+    (synchronous, ("CartPole-v0", 199, 8, 5e-3, 0.01, 0.99, 5, 10, 0.5, 16, 10 ** 6),
+     (None, None, None))], ids=lambda x: getattr(x, "__name__", ""))
+def test_the_settings_of_each(put_back, variant, settings, of_the_server):
+    """The server's: the norm above which it clips, RMSProp's epsilon, the frames to rate 0."""
+    server = classes_of(variant)["server_class"]
+    assert tuple(getattr(a3c, name) for name in SETTINGS) == settings
+    names = "max_norm", "epsilon", "anneal_frames"
+    assert tuple(getattr(server, name, None) for name in names) == of_the_server
+
+
+@pytest.mark.parametrize("variant, place, name, value, error", [
+    (memory, a3c, "N_STEP_RETURN", 2, "N_STEP_RETURN must be 1"),
+    (memory, memory.Environment, "seen", (0, 1, 2), r"shape \(3,\), but SEEN is 2"),
+    (memory_pendulum, memory_pendulum.Environment, "seen", (0,), r"shape \(1,\), but SEEN is 2"),
+    (memory_pong, a3c, "N_STEP_RETURN", 20, "N_STEP_RETURN must be 1"),
+    (pong, a3c, "N_STEP_RETURN", 19, "N_STEP_RETURN must not be less than Tmax"),
+    (pong, a3c, "Tmax", 21, "N_STEP_RETURN must not be less than Tmax"),
+    (pendulum, pendulum, "DIMENSIONS", 2, r"shape \(1,\), but DIMENSIONS is 2")])
+def test_what_a_variant_cannot_train_on_is_refused_in_a_line(
+        monkeypatch, capsys, put_back, variant, place, name, value, error):
+    def change_too(*args, configure=variant.configure):
+        configure(*args)
+        monkeypatch.setattr(place, name, value)
+    monkeypatch.setattr(variant, "configure", change_too)
+    with pytest.raises(SystemExit) as exited:
+        variant.main(["--render", "none"])
+    out, err = capsys.readouterr()
+    assert (exited.value.code, out) == (2, "")  # nobody has begun to play
+    assert re.fullmatch(rf".*: error: .*{error}.*\n", err)
 
 
 @pytest.mark.parametrize("variant, layers", [
@@ -97,9 +163,40 @@ def test_without_memory_a_layer_learns_from_the_two_numbers(put_back, tmp_path, 
     assert not any("lstm" in name for name in values)
 
 
-@pytest.mark.parametrize("frames", [0, 150_000, 300_000, 400_000])
-def test_clipped_gradients_at_a_rate_that_falls_equal_numpy(build, rng, frames):
-    built = build(clipped)
+def moves(server, gradients):
+    """How far the server's optimizer moves numbers with these gradients, if its average is 0."""
+    numbers = tf.Variable(np.zeros(len(gradients), np.float32))
+    update = server.optimizer.apply_gradients([(tf.constant(gradients), numbers)])
+    server.initialize()
+    server.progress.frames = 400_000  # now a rate that falls has fallen
+    put(server.session, [server.optimizer.get_slot(numbers, "rms")], [0])
+    server.session.run(update)
+    return server.session.run(numbers).tolist()
+
+
+@pytest.mark.parametrize("variant", [memory, memory_pendulum])
+def test_no_memory_changes_the_network_alone(put_back, variant):
+    found = []
+    for words in [], ["--no-memory"]:
+        classes = classes_of(variant, *words)
+        server_class = classes.pop("server_class")
+        constants = [(name, getattr(module, name)) for module in (a3c, memory)
+                     for name in dir(module) if name.isupper() or name == "Tmax"]
+        constants = [x for x in constants if x[0] not in ("CELLS", "NUM_STATES")]
+        with tf.Graph().as_default():
+            server = new_server(server_class)
+            moved = moves(server, [1.0, 1e-3])  # with a small one, RMSProp's epsilon counts, too
+        found.append((classes, constants, server.max_norm, server.progress.max_frames, moved))
+    assert found[0] == found[1] and all(moved)
+
+
+@pytest.mark.parametrize("server_class, frames", [
+    (clipped.Clipping, 150_000), (clipped.FallingRate, 150_000), (clipped.Server, 0),
+    (clipped.Server, 150_000), (clipped.Server, 300_000), (clipped.Server, 400_000)])
+def test_clipped_gradients_and_a_rate_that_falls_equal_numpy(server_class, rng, frames):
+    """Each by itself, given to the script, and both."""
+    built = Built(1, server_class=server_class)
+    randomize(built.server.session, built.brains[0].weights, rng)
     built.progress.frames = frames
     weights = built.values(built.server.weights)
     squares = [np.ones_like(w) for w in weights]
@@ -107,36 +204,70 @@ def test_clipped_gradients_at_a_rate_that_falls_equal_numpy(build, rng, frames):
     gradients = gradient(built.values(built.brains[0].weights), *samples)
     norm = sum((g ** 2).sum() for g in gradients) ** 0.5
     assert norm > 1  # so it is clipped
-    shortened = [g * 0.5 / norm for g in gradients]
+    factor = 1 if server_class is clipped.FallingRate else 0.5 / norm
     moved = [w.copy() for w in weights]
-    rmsprop(moved, squares, shortened)
+    rmsprop(moved, squares, [g * factor for g in gradients])
     update(built.brains[0], *samples)
-    rest = max(0, 1 - frames / 300_000)
+    rest = 1 if server_class is clipped.Clipping else max(0, 1 - frames / 300_000)
     for old, new, got in zip(weights, moved, built.values(built.server.weights)):
         np.testing.assert_allclose(got - old, rest * (new - old), rtol=1e-3, atol=1e-7)
     for got, want in zip(built.values(averages(built.server)), squares):
         np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
-def test_pendulums_loss_and_its_slopes_equal_numpy(monkeypatch, rng):
+@pytest.mark.parametrize("dimensions", [1, 2])
+def test_pendulums_loss_and_its_slopes_equal_numpy(monkeypatch, rng, dimensions):
+    """The numbers of an action are independent, so their densities multiply."""
     monkeypatch.setattr(a3c, "LOSS_ENTROPY", 0.1)
-    mean, spread = rng.normal(size=9), rng.uniform(0.1, 2, size=9)
-    a = rng.normal(size=9) * 4  # some beyond the torque that the environment takes
+    p = np.hstack([rng.normal(size=(9, dimensions)), rng.uniform(0.1, 2, size=(9, dimensions))])
+    a = rng.normal(size=(9, dimensions)) * 4  # some beyond the torque that the environment takes
     v, target = rng.normal(size=(2, 9))
 
-    def terms(mean, spread):
-        density = np.exp(-(a - mean) ** 2 / (2 * spread ** 2)) / (2 * np.pi * spread ** 2) ** 0.5
-        entropy = 0.5 * np.log(2 * np.pi * np.e * spread ** 2)
-        return -np.log(density) * (target - v), 0.5 * (target - v) ** 2, -0.1 * entropy
+    def terms():
+        mean, variance = p[:, :dimensions], p[:, dimensions:] ** 2
+        density = np.exp(-(a - mean) ** 2 / (2 * variance)) / (2 * np.pi * variance) ** 0.5
+        entropy = (0.5 * np.log(2 * np.pi * np.e * variance)).sum(axis=1)
+        actor = -np.log(density.prod(axis=1)) * (target - v)
+        return actor, 0.5 * (target - v) ** 2, -0.1 * entropy
     with tf.Graph().as_default(), tf.Session() as session:
-        p = tf.constant(np.stack([mean, spread], axis=1))
+        policy = tf.constant(p)
         brain = object.__new__(pendulum.Brain)  # its loss needs no network
-        got = brain.build_loss(p, tf.constant(v), tf.constant(a[:, None]), tf.constant(target))
-        np.testing.assert_allclose(session.run(got), terms(mean, spread), rtol=1e-9)
-        slopes = session.run(tf.gradients(tf.add_n(got), p)[0])
-    for column, (dm, ds) in enumerate([(1e-6, 0), (0, 1e-6)]):
-        up, down = (sum(terms(mean + x * dm, spread + x * ds)) for x in (1, -1))
-        np.testing.assert_allclose(slopes[:, column], (up - down) / 2e-6, rtol=1e-4, atol=1e-6)
+        got = brain.build_loss(policy, *map(tf.constant, (v, a, target)))
+        np.testing.assert_allclose(session.run(got), terms(), rtol=1e-9)
+        slopes = session.run(tf.gradients(tf.add_n(got), policy)[0])
+    [wanted] = differences(lambda: np.sum(terms()), [p])
+    np.testing.assert_allclose(slopes, wanted, rtol=1e-4, atol=1e-6)
+
+
+class TwoTorques(a3c.gym.Env):
+    """An environment for actions of two numbers, which it keeps."""
+    observation_space = a3c.gym.spaces.Box(-9, 9, (3,))
+    action_space = a3c.gym.spaces.Box(-2, 2, (2,))
+    actions = []
+
+    def reset(self, **seed):
+        return np.ones(3, np.float32), {}
+
+    def step(self, action):
+        self.actions.append(action)
+        return np.ones(3, np.float32), -1.0, False, len(self.actions) % 30 == 0, {}
+
+
+def test_pendulums_actions_may_be_two_numbers(monkeypatch, put_back):
+    monkeypatch.setattr(pendulum, "DIMENSIONS", 2)
+    monkeypatch.setattr(a3c.gym, "make", lambda *args, **kwargs: TwoTorques())
+    monkeypatch.setattr(TwoTorques, "actions", [])
+    assert pendulum.main(["--render", "none", "--max-frames", "100"]) == 1
+    assert np.shape(TwoTorques.actions) == (100, 2)
+
+    class Certain:  # means of 1 and -1, spreads of 0.1 and 0.3
+        def predict_p(self, s):
+            return np.array([[1, -1, 0.1, 0.3]])
+    agent, s = pendulum.Agent(Certain(), random.Random(0)), np.ones(3)
+    assert agent.act(s, 0, greedy=True).tolist() == [1, -1]
+    drawn = np.array([agent.act(s, 0) for _ in range(5000)])
+    np.testing.assert_allclose(drawn.mean(axis=0), [1, -1], atol=0.03)
+    np.testing.assert_allclose(drawn.std(axis=0), [0.1, 0.3], rtol=0.06)
 
 
 def test_pendulums_value_equals_numpy(build):
@@ -213,7 +344,7 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-def lstm(weights, seen, c, h):
+def lstm(weights, seen, c, h, actor_b=0, critic_b=0):
     """π, V, and what is remembered after each step."""
     w, b, actor, critic = weights
     policies, values, remembered = [], [], []
@@ -221,9 +352,9 @@ def lstm(weights, seen, c, h):
         i, g, f, o = np.split(np.concatenate([x, h]) @ w + b, 4)
         c = sigmoid(f + 1) * c + sigmoid(i) * np.tanh(g)
         h = sigmoid(o) * np.tanh(c)
-        e = np.exp(h @ actor)
+        e = np.exp(h @ actor + actor_b)
         policies.append(e / e.sum())
-        values.append((h @ critic)[0])
+        values.append((h @ critic + critic_b)[0])
         remembered.append(np.append(c, h))
     return np.array(policies), np.array(values), np.array(remembered)
 
@@ -241,7 +372,16 @@ def test_the_lstm_equals_numpy_and_each_episode_and_thread_remembers_its_own(
             s = one.with_memory(seen[t])
             np.testing.assert_allclose(s[2:], remembered[t - 1] if t else 0, rtol=1e-3, atol=1e-6)
             np.testing.assert_allclose(one.brain.predict_p(s[None])[0], wanted[t], rtol=1e-4)
+            one.act(seen[t], 0)
             two.act(np.ones(2), 0)
+
+
+def test_asking_for_a_policy_does_not_change_what_the_agent_remembers(build):
+    agent = build(memory).learners[0].environment.agent
+    agent.act(np.ones(2), 0)
+    before = agent.remembered.copy()
+    policies = [agent.brain.predict_p(agent.with_memory([2, 3])[None]) for _ in range(2)]
+    assert before.any() and same(*policies) and same(agent.remembered, before)
 
 
 def test_memory_sees_no_velocity_and_changes_no_observation():
@@ -287,7 +427,6 @@ def test_gae_and_the_gradient_through_the_lstm_equal_numpy(build, rng, ended):
         critic = 0.5 * (values[:-1] + advantage - v) ** 2
         return (actor + critic + 0.01 * (p * np.log(p)).sum(axis=1)).mean()
     gradients = differences(loss, weights)
-    brain.remembered = states[n, 2:]  # after the last step; the others are in their states
     brain.train_queue = [(states[t], a[t], r[t], states[t + 1], 0.9 * follows[t])
                          for t in range(n)]
     before = built.values(built.server.weights)
@@ -374,13 +513,87 @@ def test_nobody_waits_at_ga3cs_queues_after_a_stop():
 
 
 @pytest.mark.parametrize("failing", ["predict_p", "update_parameter_server"])
-def test_what_fails_in_a_helper_of_ga3c_ends_all(monkeypatch, failing):
+def test_what_fails_in_a_helper_of_ga3c_ends_all(failing):
     def fail(*args):
         raise ValueError("on purpose")
-    monkeypatch.setattr(ga3c.SharedBrain, failing, fail)
     helper = "predictor1" if failing == "predict_p" else "trainer1"
     with pytest.raises(RuntimeError, match=f"^{helper} failed: .*on purpose"):
-        ga3c.main(["--render", "none", "--workers", "3"])
+        ga3c.main(["--render", "none", "--workers", "3"],
+                  brain_class=type("Brain", (a3c.LocalBrain,), {failing: fail}))
+
+
+def test_ga3c_asks_the_users_agent_and_brain_for_each_action():
+    asked = []
+
+    class Brain(a3c.LocalBrain):
+        def predict_p(self, s):
+            assert super().predict_p(s).shape == (len(s), 2)
+            return np.tile([0.25, 0.75], (len(s), 1))
+
+    class Agent(a3c.Agent):
+        def explore(self, p, frame):
+            asked.append((*p, frame))
+            return super().explore(p, frame)
+    words = "--render", "none", "--max-frames", "300"
+    assert ga3c.main(words, brain_class=Brain, agent_class=Agent) == 1
+    assert sorted(asked) == [(0.25, 0.75, frame) for frame in range(300)]
+
+
+def test_ga3cs_updates_follow_the_users_loss():
+    class Brain(a3c.LocalBrain):
+        """Leaves out what the critic learns from."""
+        def build_loss(self, p, v, a, target):
+            actor, critic, entropy = super().build_loss(p, v, a, target)
+            return actor, 0 * critic, entropy
+
+    class Server(KeptServer):
+        def initialize(self):
+            super().initialize()
+            Server.first = self.session.run(self.weights)
+    ga3c.main(["--render", "none", "--max-frames", "300"], Server, Brain)
+    last = Server.latest.session.run(Server.latest.weights)
+    moved = [not np.array_equal(*both) for both in zip(Server.first, last)]
+    assert moved == [True] * 4 + [False] * 2
+
+
+def test_ga3cs_checkpoint_has_the_scripts_variables(tmp_path):
+    shapes = []
+    for program in a3c, ga3c:
+        folder = tmp_path / program.__name__
+        words = "--render", "none", "--max-frames", "100", "--checkpoint", str(folder)
+        assert program.main(words) == 1
+        shapes.append({name: value.shape for name, value in saved_values(folder).items()})
+    assert shapes[0] == shapes[1] and len(shapes[0]) == 18  # six weights, RMSProp's two for each
+
+
+def test_ga3c_trains_with_pongs_returns(put_back):
+    """In a segment of 20 steps, returns of 20, 19, ... 1 rewards; without pong's agent all have 20
+    until the game ends."""
+    rewards = []
+
+    class Brain(a3c.LocalBrain):
+        def train_push(self, s, a, R, s_, discount):
+            rewards.append(round(np.log(discount) / np.log(0.99)))
+            super().train_push(s, a, R, s_, discount)
+    classes = classes_of(pong) | {"brain_class": Brain}
+    assert ga3c.main(["--render", "none", "--max-frames", "200", "--workers", "2"], **classes) == 1
+    assert len(rewards) >= 160 and rewards == [*range(20, 0, -1)] * (len(rewards) // 20)
+
+
+@pytest.mark.parametrize("program, variant", [
+    (ga3c, pendulum), (ga3c, pong), (synchronous, clipped), (synchronous, memory),
+    (synchronous, pendulum)])
+def test_a_variants_classes_learn_in_another_program(put_back, program, variant):
+    classes = classes_of(variant)
+
+    class Server(KeptServer, classes["server_class"]):
+        def initialize(self):
+            super().initialize()
+            Server.first = self.session.run(self.weights)
+    words = "--render", "none", "--max-frames", "400", "--workers", "3"
+    assert program.main(words, **classes | {"server_class": Server}) == 1
+    last = KeptServer.latest.session.run(KeptServer.latest.weights)
+    assert not any(map(np.array_equal, Server.first, last))
 
 
 @pytest.mark.parametrize("name, after_frames", [
@@ -445,11 +658,115 @@ def test_ctrl_c_ends_ga3c_and_saves(tmp_path):
     assert (tmp_path / "saved" / f"model-{stopped[1]}.index").exists()
 
 
+def in_threads(*functions):
+    """Start a thread for each function. Returns the threads."""
+    threads = [threading.Thread(target=function, daemon=True) for function in functions]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def test_synchronous_learners_make_one_update_with_the_mean_of_their_gradients(build, rng):
+    """In the second round the last learner has no sample, so its gradient is 0."""
+    built = build(synchronous, learners=3)
+    server = built.server
+    randomize(server.session, server.weights, rng)
+    for thread in in_threads(*(brain.pull_parameter_server for brain in built.brains)):
+        thread.join(timeout=20)  # as a run begins
+    wanted = built.values(server.weights)
+    squares = [np.ones_like(w) for w in wanted]
+
+    def play_round(brain, samples):
+        def run():
+            update(brain, *samples)
+            brain.pull_parameter_server()
+        return run
+    for sizes in (12, 5, 8), (12, 5, 0):
+        samples = [batch(rng, n) for n in sizes]
+        before = built.values(server.weights)
+        gradients = [gradient(before, *columns) for columns in samples if len(columns[0])]
+        *early, late = map(play_round, built.brains, samples)
+        threads = in_threads(*early)
+        while server.updated < 2:
+            time.sleep(0.01)
+        assert same(built.values(server.weights), before)  # not before the last one is ready
+        for thread in [*threads, *in_threads(late)]:
+            thread.join(timeout=20)
+        rmsprop(wanted, squares, [sum(of_all) / 3 for of_all in zip(*gradients)])
+        for got, want in zip(built.values(server.weights), wanted):
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+        for got, want in zip(built.values(averages(server)), squares):
+            np.testing.assert_allclose(got, want, rtol=1e-4)
+        for brain in built.brains:
+            assert same(*map(built.values, (brain.weights, server.weights)))
+
+
+@pytest.mark.parametrize("learned_mean, frames, n", [(22, 20_000, 5), (199, 1500, 5),
+                                                     (199, 1500, 13)])
+def test_the_same_seed_gives_the_same_run_of_synchronous_learners(
+        monkeypatch, capsys, learned_mean, frames, n):
+    """Until an evaluation is passed, or the frames are over; and with returns of more steps than a
+    round has, so that there are rounds without samples."""
+    monkeypatch.setattr(a3c, "LEARNED_MEAN", learned_mean)
+    monkeypatch.setattr(a3c, "N_STEP_RETURN", n)
+    words = "--render", "none", "--seed", "7", "--max-frames", str(frames)
+    runs = []
+    for _ in range(2):
+        status = synchronous.main(words, KeptServer)
+        out = re.sub(r"\d+\.\d s", "", capsys.readouterr().out)
+        # Which of two threads prints first, in the same moment, is chance.
+        runs.append((status, sorted(out.splitlines())))
+        server = KeptServer.latest
+        runs[-1] += tuple(x.tobytes() for x in server.session.run(server.weights))
+    assert runs[0] == runs[1] and runs[0][0] == (learned_mean == 199)
+    assert any("mean" in line for line in runs[0][1])
+
+
+@pytest.mark.parametrize("name, place", [
+    ("local_thread1", "act"), ("local_thread3", "act"), ("test_thread", "act"),
+    ("local_thread1", "update_parameter_server"), ("local_thread3", "update_parameter_server"),
+    ("local_thread1", "pull_parameter_server"), ("local_thread3", "pull_parameter_server")])
+def test_no_synchronous_learner_waits_for_a_thread_that_has_failed(build, name, place):
+    """It fails at its fourth call, and the test thread in an evaluation."""
+    built = build(synchronous, learners=3, LEARNED_MEAN=5)
+    [worker] = [x for x in [*built.learners, built.tester] if x.name == name]
+    agent = worker.environment.agent
+    owner = agent if place == "act" else agent.brain
+    method, calls = getattr(owner, place), []
+
+    def fail(*args, **named):
+        calls.append(args)
+        if len(calls) == 4:
+            raise ValueError("on purpose")
+        return method(*args, **named)
+    setattr(owner, place, fail)
+    all_end(built)
+    with pytest.raises(RuntimeError, match=f"^{name} failed: .*on purpose"):
+        built.progress.coordinator.raise_requested_exception()
+
+
+@pytest.mark.parametrize("frames", [1, 7, 30, 31, 95])
+def test_synchronous_learners_end_together_when_the_frames_are_over(build, frames):
+    built = build(synchronous, learners=3)
+    built.progress.max_frames = frames
+    all_end(built)
+    assert built.progress.frames == frames and not built.progress.learners
+
+
 def convolution(x, w, b, stride):
     """Of pictures (height, width, channels), one output after the other."""
     size, places = w.shape[0], range(0, x.shape[0] - w.shape[0] + 1, stride)
     return np.array([[np.tensordot(x[i:i + size, j:j + size], w, 3) + b for j in places]
                      for i in places])
+
+
+def features(w, s):
+    """The 256 units of pong.py's network for the pictures s (4, 84, 84)."""
+    x = np.maximum(convolution((s.transpose(1, 2, 0) - 87.0) / 255, w[0], w[1], 4), 0)
+    assert x.shape == (20, 20, 16)
+    x = np.maximum(convolution(x, w[2], w[3], 2), 0)
+    assert x.shape == (9, 9, 32)
+    return np.maximum(x.reshape(-1) @ w[4] + w[5], 0)
 
 
 def test_pongs_network_equals_numpy(build, rng):
@@ -458,12 +775,45 @@ def test_pongs_network_equals_numpy(build, rng):
     put(built.server.session, brain.weights, [rng.normal(size=w.shape) / 20 for w in brain.weights])
     w = built.values(brain.weights)
     s = rng.integers(256, size=(4, 84, 84), dtype=np.uint8)
-    x = np.maximum(convolution((s.transpose(1, 2, 0) - 87.0) / 255, w[0], w[1], 4), 0)
-    assert x.shape == (20, 20, 16)
-    x = np.maximum(convolution(x, w[2], w[3], 2), 0)
-    assert x.shape == (9, 9, 32)
-    e = np.exp(np.maximum(x.reshape(-1) @ w[4] + w[5], 0) @ w[6] + w[7])
+    e = np.exp(features(w, s) @ w[6] + w[7])
     np.testing.assert_allclose(brain.predict_p(s.reshape(1, -1))[0], e / e.sum(), rtol=1e-4)
+
+
+def test_the_network_of_pong_with_memory_equals_numpy(build, rng):
+    """π and V of three successive states, and what is remembered, from the memory before them."""
+    build(memory_pong)  # for its settings; its own graph can't grow any more
+    pictures = rng.integers(256, size=(3, 4, 84, 84), dtype=np.uint8)
+    c, h = rng.normal(size=(2, 256)) * 0.3
+    states = np.hstack([pictures.reshape(3, -1), np.tile([*c, *h], (3, 1))]).astype(np.float32)
+    states[1:, -512:] = 9  # only the memory before the first state counts
+    with tf.Graph().as_default():
+        server = new_server(memory_pong.Server)
+        got = server.forward(tf.constant(states))
+        server.initialize()
+        put(server.session, server.weights,
+            [rng.normal(size=w.shape) / 20 for w in server.weights])
+        w, (p, v) = server.session.run([server.weights, got])
+    units = [features(w, s) for s in pictures]
+    wanted = lstm([w[6], w[7], w[8], w[10]], units, c, h, w[9], w[11])
+    for got, want in zip((p[:, :3], v, p[:, 3:]), wanted):
+        np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-5)
+
+
+def test_pong_with_memory_has_the_papers_advantage(put_back, rng):
+    """A segment's rewards from each step on, then V at its end; less V of the step."""
+    classes = classes_of(memory_pong)
+    n, r, v = 20, rng.normal(size=20), rng.normal(size=21)
+    p, a = rng.dirichlet([1, 1, 1], size=n), rng.integers(3, size=n)
+    advantage = np.array([
+        sum(0.99 ** (u - t) * r[u] for u in range(t, n)) + 0.99 ** (n - t) * v[n] - v[t]
+        for t in range(n)])
+    with tf.Graph().as_default(), tf.Session() as session:
+        brain = object.__new__(classes["brain_class"])  # its loss needs no network
+        tensors = [tf.constant(x, tf.float32) for x in (p, v[:n], r + 0.99 * v[1:])]
+        terms = brain.build_loss(tensors[0], tensors[1], tf.constant(a), tensors[2])
+        actor, critic, _ = session.run(terms)
+    np.testing.assert_allclose(critic, 0.5 * advantage ** 2, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(actor, -np.log(p[range(n), a]) * advantage, rtol=1e-3, atol=1e-5)
 
 
 def test_pong_gives_four_pictures_three_actions_and_points(build):

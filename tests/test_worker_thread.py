@@ -230,7 +230,7 @@ def test_the_evaluation_counts_the_mean_of_ten_episodes(said, points):
     assert [line for line in said if line.startswith("Evaluation")] == [
         "Evaluation: mean 195.0 of 10 episodes", "Evaluation: mean 200.0 of 10 episodes"]
     assert [point for point in points if "evaluation" in point] == [
-        {"evaluation": 195}, {"evaluation": 200}]
+        {"evaluation": 195, "threshold": 199}, {"evaluation": 200, "threshold": 199}]
 
 
 def test_the_threshold_is_of_the_latest_ten_episodes():
