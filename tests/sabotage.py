@@ -267,27 +267,64 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("SHARE_ONE_CORE", "True", "False")],
     "drills::the_graph_is_complete_before_threads_use_it": [
         ("main", "graph.finalize()", "pass")],
-    "variants::clipped_gradients_at_a_rate_that_falls_equal_numpy": [
+    "variants::the_settings_of_each": [
+        ("memory.configure", "a3c.EPS_START = 0.0", "pass"),
+        ("memory_pendulum.configure", "a3c.HIDDEN_UNITS = 64", "pass"),
+        ("memory_pong.configure", "a3c.N_STEP_RETURN = 1", "pass"),
+        ("pong.Server.epsilon", "1e-5", "1e-10")],
+    "variants::what_a_variant_cannot_train_on_is_refused_in_a_line": [
+        ("memory.Remembering.__init__", "a3c.N_STEP_RETURN != 1", "False"),
+        ("memory.Remembering.__init__", "seen != (SEEN,)", "seen < (SEEN,)"),
+        ("pong.Agent.__init__", "a3c.N_STEP_RETURN < a3c.Tmax", "False"),
+        ("pendulum.Environment.__init__", "shape != (DIMENSIONS,)", "False")],
+    "variants::no_memory_changes_the_network_alone": [
+        ("memory.main", "a3c.main(words, Server if memory else clipped.Clipping, Brain, Agent, "
+         "Environment)", "a3c.main(words, Server if memory else clipped.Server, Brain, Agent, "
+         "Environment)"),
+        ("memory.configure", "a3c.Tmax = 20", "a3c.Tmax = 20 if memory else 10"),
+        ("memory.Server", "clipped.Clipping", "clipped.Server"),
+        ("memory_pendulum.NoMemoryServer", "Server", "clipped.Clipping"),
+        ("memory_pendulum.configure", "a3c.GAMMA = 0.9",
+         "a3c.GAMMA = 0.9 if with_memory else 0.95")],
+    "variants::clipped_gradients_and_a_rate_that_falls_equal_numpy": [
         ("clipped.Clipping.max_norm", "0.5", "0.6"),
-        ("clipped.Server.anneal_frames", "300_000", "350_000"),
+        ("clipped.FallingRate.anneal_frames", "300_000", "350_000"),
         ("clipped.Clipping.build_update", "tf.clip_by_global_norm(gradients, self.max_norm)",
          "gradients, 1"),
-        ("clipped.Server.build_optimizer", "self.progress.frames", "0"),
-        ("clipped.Server.build_optimizer", "0.0", "1e-3")],
+        ("clipped.FallingRate.build_optimizer", "self.progress.frames", "0"),
+        ("clipped.FallingRate.build_optimizer", "0.0", "1e-3"),
+        ("clipped.FallingRate", "a3c.ParameterServer", "Clipping"),
+        ("clipped.Clipping", "a3c.ParameterServer", "FallingRate")],
     "variants::pendulums_loss_and_its_slopes_equal_numpy": [
         ("pendulum.Brain.build_loss", "tf.stop_gradient(advantage)", "advantage ** 2"),
         ("pendulum.Brain.build_loss", "-a3c.LOSS_ENTROPY", "a3c.LOSS_ENTROPY"),
-        ("pendulum.Brain.build_loss", "((a[:, 0] - mean) / spread) ** 2",
-         "(tf.clip_by_value(a[:, 0], -2, 2) - mean) ** 2 / spread ** 2")],
+        ("pendulum.Brain.build_loss", "((a - mean) / spread) ** 2",
+         "((tf.clip_by_value(a, -2, 2) - mean) / spread) ** 2"),
+        ("pendulum.Brain.build_loss", "tf.reduce_sum(log_p, axis=1)",
+         "tf.reduce_mean(log_p, axis=1)"),
+        ("pendulum.Brain.build_loss",
+         "tf.reduce_sum(tf.log(spread) + np.log(2 * np.pi * np.e) / 2, axis=1)",
+         "tf.log(spread[:, 0]) + np.log(2 * np.pi * np.e) / 2")],
+    "variants::pendulums_actions_may_be_two_numbers": [
+        ("pendulum.configure", "2 * DIMENSIONS", "2"),
+        ("pendulum.Agent.act", "self.rng.gauss(*of_one)", "self.rng.gauss(mean[0], spread[0])"),
+        ("pendulum.Agent.act", "np.split(self.brain.predict_p(s[np.newaxis])[0], 2)",
+         "self.brain.predict_p(s[np.newaxis])[0].reshape(-1, 2).T")],
     "variants::pendulums_policy_and_actions": [
-        ("pendulum.Agent.act", "self.rng.gauss(mean, spread)", "mean + self.rng.random() * spread"),
+        ("pendulum.Agent.act", "self.rng.gauss(*of_one)",
+         "of_one[0] + self.rng.random() * of_one[1]"),
         ("pendulum.configure", "a3c.TIME_LIMIT_IS_END = False", "pass"),
         ("pendulum.Environment.reward", "8", "16")],
     "variants::the_lstm_equals_numpy_and_each_episode_and_thread_remembers_its_own": [
         ("memory.Server._build_model", "h[:1]", "0 * h[:1]"),
-        ("memory.RememberingEnvironment.run", "self.agent.brain.forget()", "pass"),
+        ("memory.Remembering.run", "self.agent.forget()", "pass"),
         ("memory.Brain.predict_p", "self.remembered = p[0, a3c.NUM_ACTIONS:]",
-         "Brain.remembered = self.remembered = p[0, a3c.NUM_ACTIONS:][::-1]")],
+         "self.remembered = p[0, a3c.NUM_ACTIONS:][::-1]"),
+        ("memory.Agent.act", "self.remembered = self.brain.remembered",
+         "Agent.with_memory = lambda _, s, kept=self.brain.remembered: np.append(s, kept)")],
+    "variants::asking_for_a_policy_does_not_change_what_the_agent_remembers": [
+        ("memory.Agent.with_memory", "self.remembered",
+         "getattr(self.brain, 'remembered', self.remembered)")],
     "variants::samples_hold_what_was_remembered_before_and_after_each_step": [
         ("memory.Agent.advantage_push_local_brain", "s_ = self.with_memory(s_)", "pass"),
         ("memory.configure", "a3c.N_STEP_RETURN = 1", "a3c.N_STEP_RETURN = 2")],
@@ -315,18 +352,69 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("pendulum.Server._build_model", "tf.squeeze(critic(s), axis=1)",
          "2 * tf.squeeze(critic(s), axis=1)")],
     "variants::clipped_ends_where_its_learning_rate_is_0": [
-        ("clipped.Server.initialize", "min(self.progress.max_frames, self.anneal_frames)",
+        ("clipped.FallingRate.initialize", "min(self.progress.max_frames, self.anneal_frames)",
          "self.progress.max_frames"),
-        ("clipped.Server.initialize", "min(self.progress.max_frames, self.anneal_frames)",
+        ("clipped.FallingRate.initialize", "min(self.progress.max_frames, self.anneal_frames)",
          "self.anneal_frames"),
-        ("clipped.Server.initialize", "self.anneal_frames",
+        ("clipped.FallingRate.initialize", "self.anneal_frames",
          "self.progress.frames + self.anneal_frames")],
     "variants::without_memory_a_layer_learns_from_the_two_numbers": [
-        ("memory.main", "a3c.main(words, environment_class=Environment)", "a3c.main(words)"),
+        ("memory.configure", "32 if memory else 0", "32"),
         ("memory_pendulum.main", "NoMemoryServer", "pendulum.Server")],
     "variants::ga3c_ends_with_two_predictors_and_two_trainers": [
-        ("ga3c.Server.__init__", "progress.learners |= TRAINERS",
-         "progress.learners.add('trainer1')")],
+        ("ga3c.main", "progress.learners |= TRAINERS", "progress.learners.add('trainer1')")],
+    "variants::ga3c_asks_the_users_agent_and_brain_for_each_action": [
+        ("ga3c.main", "a3c.main(argv, make_server, make_brain, agent_class, environment_class)",
+         "a3c.main(argv, make_server, make_brain, environment_class=environment_class)"),
+        ("ga3c.main", "Predictor(name, server, brain_class)",
+         "Predictor(name, server, a3c.LocalBrain)")],
+    "variants::ga3cs_updates_follow_the_users_loss": [
+        ("ga3c.main", "Trainer(name, server, brain_class)",
+         "Trainer(name, server, a3c.LocalBrain)")],
+    "variants::ga3cs_checkpoint_has_the_scripts_variables": [
+        ("ga3c.Predictor.__init__", "brain_class('parameter_server', server)",
+         "brain_class('parameter_server/' + name, server)")],
+    "variants::ga3c_trains_with_pongs_returns": [
+        ("ga3c.main", "a3c.main(argv, make_server, make_brain, agent_class, environment_class)",
+         "a3c.main(argv, make_server, make_brain, environment_class=environment_class)"),
+        ("ga3c.Trainer.work", "self.brain.train_push(*sample)",
+         "self.brain.train_queue.append(sample)")],
+    "variants::a_variants_classes_learn_in_another_program": [
+        ("ga3c.AskingBrain.predict_p", "self.answer.take()", "self.answer.take()[:, :2]"),
+        ("synchronous.main", "a3c.main(argv, SynchronousServer, SynchronousBrain, "
+         "SynchronousAgent, environment_class)",
+         "a3c.main(argv, SynchronousServer, SynchronousBrain, SynchronousAgent)")],
+    "variants::synchronous_learners_make_one_update_with_the_mean_of_their_gradients": [
+        ("synchronous.Server.initialize", "tf.add_n(parts) / self.learners", "tf.add_n(parts)"),
+        ("synchronous.Server.initialize", "self.kept[:self.learners]", "self.kept[1:]"),
+        ("synchronous.Server.initialize", "tf.zeros_like(k)", "tf.identity(k)"),
+        ("synchronous.Server.has_updated", "self.updated == self.learners",
+         "self.updated == self.learners - 1"),
+        ("synchronous.Server.build_update",
+         "tf.group(*[k.assign(g, read_value=False) for k, g in zip(kept, gradients)])",
+         "super().build_update(gradients)")],
+    "variants::the_same_seed_gives_the_same_run_of_synchronous_learners": [
+        ("synchronous.Agent.explore", "self.brain.server.frame", "frame"),
+        ("synchronous.Server.has_updated", "self.pulled == number", "self.updated == 0"),
+        ("synchronous.Server.has_pulled",
+         "self.wait_until(lambda: self.pulled == self.learners)", "pass")],
+    "variants::no_synchronous_learner_waits_for_a_thread_that_has_failed": [
+        ("synchronous.Server.wait_until",
+         "self.progress.wait_until(lambda: condition() or len(self.progress.learners) < "
+         "self.learners)",
+         "self.progress.changed.wait_for(lambda: condition())")],
+    "variants::synchronous_learners_end_together_when_the_frames_are_over": [
+        ("synchronous.Server.wait_until",
+         "condition() or len(self.progress.learners) < self.learners", "condition()")],
+    "variants::the_network_of_pong_with_memory_equals_numpy": [
+        ("memory_pong.Server._build_model", "h[:1]", "0 * h[:1]"),
+        ("memory_pong.Server._build_model", "tf.concat([policy, c, h], axis=1)",
+         "tf.concat([policy, h, c], axis=1)"),
+        ("memory_pong.Server._build_model", "tf.nn.xw_plus_b(h, *critic)",
+         "tf.matmul(h, critic[0])")],
+    "variants::pong_with_memory_has_the_papers_advantage": [
+        ("memory_pong.configure", "1.0", "0.95"),
+        ("memory_pong.configure", "memory.LAMBDA = 1.0", "pass")],
     "variants::pongs_actions_and_frames": [
         ("pong.ACTIONS", "(0, 2, 3)", "(0, 2, 4)"),
         ("pong.Environment.make", "gym.wrappers.AtariPreprocessing(env)",
@@ -335,10 +423,10 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("pong.Agent.advantage_push_local_brain", "done or len(self.memory) == a3c.Tmax - 1",
          "done")],
     "variants::pongs_network_equals_numpy": [
-        ("pong.Server._build_model", "255", "256"),
+        ("pong.Server._build_features", "255", "256"),
         ("pong.BACKGROUND", "87", "0"),
-        ("pong.Server._build_model", "(0, 2, 3, 1)", "(0, 3, 2, 1)"),
-        ("pong.Server._build_model", "tf.nn.conv2d(x, w, stride, 'VALID') + b",
+        ("pong.Server._build_features", "(0, 2, 3, 1)", "(0, 3, 2, 1)"),
+        ("pong.Server._build_features", "tf.nn.conv2d(x, w, stride, 'VALID') + b",
          "tf.nn.conv2d(x, w, stride, 'VALID')")],
     "variants::pong_gives_four_pictures_three_actions_and_points": [
         ("pong.ACTIONS", "(0, 2, 3)", "(0, 2)"),

@@ -5,13 +5,11 @@ program that they start: python test_distributed.py PROGRAM [OPTION]... Its proc
 the folder NOTES, so that a test knows them.
 """
 import collections
-import http.server
 import itertools
 import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -223,6 +221,7 @@ def test_an_older_answer_does_not_take_frames_away(rng, no_ray):
     assert seen == [40, 50, 70]
 
 
+@pytest.mark.timeout(60)  # wrong, it may wait for ever
 def test_each_score_comes_once(rng, no_ray, monkeypatch):
     actor = Actor(parameters())
     server, workers = starting_process(actor)
@@ -272,6 +271,7 @@ def test_a_gradient_that_is_not_finite_is_never_sent(rng, no_ray):
     before, samples = actor.look()[2], helpers.batch(rng)
     for number in np.nan, np.inf:
         samples[2][3] = number  # a return
+        built.progress.next_frame(learning=True)
         with pytest.raises(FloatingPointError):
             helpers.update(built.brains[0], *samples)
     assert equal(actor.look()[2], before) and before[UPDATES] == 1
@@ -848,19 +848,9 @@ def test_a_users_classes_and_settings_hold_in_every_process(start, tmp_path):
     assert workers < seen.keys() and process.pid in seen.keys() - workers
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("address", ["auto", "HTTP"])
-def test_an_address_without_ray_is_refused_in_one_line(start, address):
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
-    with server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        if address == "HTTP":
-            address = f"127.0.0.1:{server.server_port}"
-        process = start(never_learned, "--address", address)
-        try:
-            status, _, err = helpers.finish(process, seconds=60)
-        finally:
-            server.shutdown()
+def test_without_a_cluster_the_address_auto_is_refused_in_one_line(start):
+    process = start(never_learned, "--address", "auto")
+    status, _, err = helpers.finish(process, seconds=60)
     assert status == 2 and "argument --address" in err and err.count("\n") == 1
     nothing_is_left(process)
 

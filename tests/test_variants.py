@@ -581,8 +581,9 @@ def test_ga3c_trains_with_pongs_returns(put_back):
 
 
 @pytest.mark.parametrize("program, variant", [
-    (ga3c, pendulum), (ga3c, pong), (synchronous, clipped), (synchronous, memory),
-    (synchronous, pendulum)])
+    (ga3c, clipped), (ga3c, pendulum), (ga3c, pong), (synchronous, clipped), (synchronous, memory),
+    (synchronous, memory_pendulum), (synchronous, memory_pong), (synchronous, pendulum),
+    (synchronous, pong)])
 def test_a_variants_classes_learn_in_another_program(put_back, program, variant):
     classes = classes_of(variant)
 
@@ -686,8 +687,8 @@ def test_synchronous_learners_make_one_update_with_the_mean_of_their_gradients(b
         before = built.values(server.weights)
         gradients = [gradient(before, *columns) for columns in samples if len(columns[0])]
         *early, late = map(play_round, built.brains, samples)
-        threads = in_threads(*early)
-        while server.updated < 2:
+        threads, latest = in_threads(*early), time.monotonic() + 20
+        while server.updated < 2 and time.monotonic() < latest:
             time.sleep(0.01)
         assert same(built.values(server.weights), before)  # not before the last one is ready
         for thread in [*threads, *in_threads(late)]:
