@@ -292,9 +292,7 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("clipped.Clipping.build_update", "tf.clip_by_global_norm(gradients, self.max_norm)",
          "gradients, 1"),
         ("clipped.FallingRate.build_optimizer", "self.progress.frames", "0"),
-        ("clipped.FallingRate.build_optimizer", "0.0", "1e-3"),
-        ("clipped.FallingRate", "a3c.ParameterServer", "Clipping"),
-        ("clipped.Clipping", "a3c.ParameterServer", "FallingRate")],
+        ("clipped.FallingRate.build_optimizer", "0.0", "1e-3")],
     "variants::pendulums_loss_and_its_slopes_equal_numpy": [
         ("pendulum.Brain.build_loss", "tf.stop_gradient(advantage)", "advantage ** 2"),
         ("pendulum.Brain.build_loss", "-a3c.LOSS_ENTROPY", "a3c.LOSS_ENTROPY"),

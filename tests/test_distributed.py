@@ -417,6 +417,17 @@ def test_a_wrong_option_is_one_line_before_anything_starts(never_started, capsys
     assert ended.value.code == 2 and err.count("\n") == 1 and re.split("[ =]", words)[0] in err
 
 
+def test_what_ray_does_not_connect_to_is_one_line(monkeypatch, capsys):
+    def init(address, **kwargs):  # a real one looks for all Ray clusters on this machine
+        raise ConnectionError(f"no cluster: {address}\nfor further help, read a page")
+    monkeypatch.setattr(distributed.ray, "init", init)
+    with pytest.raises(SystemExit) as ended:
+        distributed.main(["--render", "none", "--address", "auto"])
+    err = capsys.readouterr().err
+    assert ended.value.code == 2 and err.count("\n") == 1
+    assert err.endswith("error: argument --address: no cluster: auto\n")
+
+
 class RefusingServer(a3c.ParameterServer):
     def initialize(self):
         super().initialize()
@@ -714,6 +725,7 @@ def test_what_all_learned_is_saved_and_the_script_can_play_it(start, tmp_path):
 
 
 @posix
+@pytest.mark.long
 def test_a_killed_worker_comes_back(start, tmp_path):
     process = start(never_learned, "--checkpoint", "saved")
     _, worker = both_learn(process, tmp_path)
@@ -754,7 +766,8 @@ def test_a_killed_parameter_server_ends_all(start, tmp_path):
 
 
 @posix
-@pytest.mark.parametrize("seconds", [2, pytest.param(30, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("seconds", [2, 30])
 def test_a_parameter_server_that_stalls_is_waited_for(start, tmp_path, seconds):
     process = start(never_learned, "--max-frames", 10_000, "--checkpoint", "saved")
     actor, _ = both_learn(process, tmp_path)
@@ -783,7 +796,8 @@ def test_a_parameter_server_that_stalls_later_harms_nothing(start, tmp_path, lin
 
 
 long = pytest.mark.long
-MOMENTS = [("learning", "SIGINT"), ("stalled", "SIGTERM"),
+MOMENTS = [("learning", "SIGINT"),
+           pytest.param("stalled", "SIGTERM", marks=long),
            pytest.param("learning", "SIGTERM", marks=long),
            pytest.param("stalled", "SIGINT", marks=long),
            pytest.param("evaluating", "SIGINT", marks=long),
@@ -827,7 +841,7 @@ def test_if_the_starting_process_is_killed_all_end(start, tmp_path):
 @pytest.mark.parametrize("program, reason", [
     (failing, "ZeroDivisionError: on purpose"),
     pytest.param(exiting, "sys.exit('on purpose')", marks=long),
-    (not_a_number, "FloatingPointError")])
+    pytest.param(not_a_number, "FloatingPointError", marks=long)])
 def test_what_goes_wrong_in_a_worker_ends_all_and_is_shown(start, tmp_path, program, reason):
     process = start(program, "--checkpoint", "saved")
     status, _, err = helpers.finish(process)
@@ -838,6 +852,7 @@ def test_what_goes_wrong_in_a_worker_ends_all_and_is_shown(start, tmp_path, prog
     nothing_is_left(process)
 
 
+@pytest.mark.long
 def test_a_users_classes_and_settings_hold_in_every_process(start, tmp_path):
     process = start(with_memory, "--max-frames", 400)
     status, out, err = helpers.finish(process)
@@ -846,13 +861,6 @@ def test_a_users_classes_and_settings_hold_in_every_process(start, tmp_path):
     assert len(seen) == 4 and set(seen.values()) == {"Pendulum-v1 0.9 128"}
     workers = notes(tmp_path, "worker").keys()
     assert workers < seen.keys() and process.pid in seen.keys() - workers
-
-
-def test_without_a_cluster_the_address_auto_is_refused_in_one_line(start):
-    process = start(never_learned, "--address", "auto")
-    status, _, err = helpers.finish(process, seconds=60)
-    assert status == 2 and "argument --address" in err and err.count("\n") == 1
-    nothing_is_left(process)
 
 
 @pytest.mark.long

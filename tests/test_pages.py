@@ -86,7 +86,8 @@ def test_every_line_of_code_in_the_lesson_stands_in_the_script():
     ("placeholder", [], r"7\.0\n"),
     ("a3c.GAMMA = 0.95", [], r"Seed (.*\n)+Not learned after 3000 frames\n"),
     ("Acrobot-v1", ["--max-frames", "3000"], r"Seed (.*\n)+Not learned after 3000 frames\n"),
-    ("pendulum.configure()", ["--max-frames", "3000"], r"Seed (.*\n)*Not learned after 3.*\n")])
+    ("synchronous.main", ["--max-frames", "3000"], r"Seed (.*\n)*Not learned after 3.*\n"),
+    ("distributed.main", ["--max-frames", "800"], r"Seed (.*\n)*Not learned after .*\n")])
 def test_every_program_shown_runs(tmp_path, word, options, prints):
     [program] = [block for block in blocks("python") if word in block]
     (tmp_path / "program.py").write_text(program.replace("20000", "3000"), encoding="utf-8")
@@ -98,7 +99,7 @@ def test_every_program_shown_runs(tmp_path, word, options, prints):
 
 
 def test_those_are_all_programs_shown():
-    assert len([block for block in blocks("python") if block.startswith("import ")]) == 4
+    assert len([block for block in blocks("python") if block.startswith("import ")]) == 5
 
 
 def test_every_name_in_the_pseudocode_and_the_tables_is_the_scripts():
@@ -289,7 +290,7 @@ def test_the_benchmark_measures_speeds(monkeypatch, capsys):
     out = capsys.readouterr().out
     for case in "1 learners, there", "1 learners, here":
         assert re.search(rf"^{case}: [\d,.]*[1-9]", out, re.M), out
-    assert benchmark.program_speed("ga3c", 300, "a3c.HIDDEN_UNITS = 8") > 0
+    assert benchmark.program_speed("ga3c", 300, patch="a3c.HIDDEN_UNITS = 8") > 0
 
 
 def test_a_reader_can_draw_a_run_of_ones_own(tmp_path):

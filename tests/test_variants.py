@@ -145,7 +145,7 @@ def test_what_a_variant_cannot_train_on_is_refused_in_a_line(
         monkeypatch.setattr(place, name, value)
     monkeypatch.setattr(variant, "configure", change_too)
     with pytest.raises(SystemExit) as exited:
-        variant.main(["--render", "none"])
+        variant.main(["--render", "none", "--max-frames", "20"])
     out, err = capsys.readouterr()
     assert (exited.value.code, out) == (2, "")  # nobody has begun to play
     assert re.fullmatch(rf".*: error: .*{error}.*\n", err)

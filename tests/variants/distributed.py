@@ -67,7 +67,7 @@ class Parameters:
         self.server.progress.frames = self.frames.total()
         new = max(episodes - self.episodes[worker], 0)
         self.episodes[worker] += new
-        self.scores += scores[len(scores) - new:]
+        self.scores += scores[-new:] if new else []
         if frames > self.latest.get((worker, learner), 0):
             self.latest[worker, learner] = frames
             self.weights = self.update(*gradients)
@@ -217,7 +217,10 @@ class Workers:
         """End all. If Ray shut down before its calls have ended, it would print errors."""
         if self.tasks:
             calls = [self.actor.end.remote(), *self.tasks]
-            ray.wait(calls, num_returns=len(calls), timeout=5)
+            _, left = ray.wait(calls, num_returns=len(calls), timeout=5)
+            if left:  # the actor stalls
+                ray.kill(self.actor)
+                ray.wait(left, num_returns=len(left), timeout=5)
         ray.shutdown()
 
 
