@@ -103,6 +103,8 @@ def points(name, *options, patch="", **kwargs):
     launch = time.perf_counter()
     with running(name, *options, patch=patch, **kwargs) as process:
         for line in process.stdout:
+            if line.startswith("Limit:"):
+                return
             frames, mean = re.search(r"(\d+) frames", line), re.search(r"mean (\S+)", line)
             yield (time.perf_counter() - launch, int(frames[1]) if frames else 0,
                    float(mean[1]) if mean else None)
