@@ -183,7 +183,8 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("Worker_thread.evaluate", "progress.episodes", "len(progress.scores)")],
     "script::each_curve_shows_its_own_numbers_over_the_frames": [
         ("LocalBrain.update_parameter_server", "actor", "critic"),
-        ("Worker_thread.evaluate", "add_to_curves(self.server, {'evaluation': mean, 'threshold': LEARNED_MEAN})", "pass"),
+        ("Worker_thread.evaluate",
+         "add_to_curves(self.server, {'evaluation': mean, 'threshold': LEARNED_MEAN})", "pass"),
         ("Worker_thread.learn", "{f'score/{self.name}': score, 'mean': mean}",
          "{f'score/{self.name}': score, 'mean': score}"),
         ("add_to_curves", "server.progress.frames", "server.progress.episodes"),
