@@ -117,7 +117,8 @@ class ParameterServer:
     def build_update(self, gradients):
         """Returns the operation that moves the server's weights, given a gradient for each."""
         with tf.name_scope("parameter_server/"):  # so Adam's own variables, say, are the server's
-            return self.optimizer.apply_gradients(zip(gradients, self.weights), name="update")
+            pairs = zip(gradients, self.weights, strict=True)
+            return self.optimizer.apply_gradients(pairs, name="update")
 
     def initialize(self):
         """Give all variables their first values, once the graph is complete."""
@@ -196,7 +197,7 @@ class LocalBrain:
         gradients = tf.gradients(loss, self.weights, name="gradient")
         update = self.server.build_update(gradients)
 
-        pairs = list(zip(self.weights, self.server.weights))
+        pairs = list(zip(self.weights, self.server.weights, strict=True))
         pull = [mine.assign(servers, read_value=False) for mine, servers in pairs]
         push = [servers.assign(mine, read_value=False) for mine, servers in pairs]
         session = self.server.session  # feeds go in, fetches come out, targets just run
@@ -222,7 +223,7 @@ class LocalBrain:
             self.train_queue.clear()
             actor, critic, entropy, norm = self._update(s, a, R, s_, discount)
             if not math.isfinite(norm):
-                raise FloatingPointError("the gradient isn't finite, and has spoiled the weights")
+                raise FloatingPointError("the gradient isn't finite")
             add_to_curves(self.server, {"loss/actor": actor, "loss/critic": critic,
                                         "loss/entropy": entropy, "gradient": norm})
 

@@ -5,7 +5,7 @@ machine only ratios mean anything. Learning is what N runs of the real script sa
 the other. An OPTION that it does not know goes to the script: --workers 1, --max-frames 400000.
 --program FILE: learning of a variant. --patch CODE: learning after this change, for example
 "a3c.LEARNING_RATE *= 2". --variants: only compare the variants' speeds.
---falls: only count how often the mean score falls, with and without clipped.py's changes.
+--falls: only how often the mean score is low again, with and without clipped.py's changes.
 --against DIR: only compare speeds with the script of another checkout, however old.
 --pong DIR: only play the policy that is saved in DIR, of pong.py or of --program memory_pong.py.
 """
@@ -13,6 +13,8 @@ import argparse
 import contextlib
 import functools
 import importlib.util
+import itertools
+import json
 import math
 import re
 import signal
@@ -67,12 +69,31 @@ if __name__ == "__main__":
     print("Limit:", a3c.LEARNED_MEAN)
     sys.exit(status)
 """
+EPISODES = """
+import atexit, json
+episodes = []  # of all learners: the frames at its end, and its score
+
+
+class Progress(a3c.Progress):
+    def episode_ended(self, score):
+        episodes.append((self.frames, float(score)))
+        return super().episode_ended(score)
+
+
+if __name__ == "__main__":
+    a3c.Progress = Progress
+    atexit.register(lambda: print("Episodes:", json.dumps(episodes)))
+"""
 SLOW_STEPS = """
+def compute(seconds):  # holds the GIL
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+
 class Environment(a3c.Environment):
     def reward(self, *step):
-        end = time.perf_counter() + {seconds}
-        while time.perf_counter() < end:
-            pass
+        {how}({seconds})
         return super().reward(*step)
 """
 
@@ -141,9 +162,9 @@ def speed(folders):
         case: [begin[0] for begin, _ in own] for case, own in results.items()}, ".2f")
 
 
-def steady_speed(name, milliseconds, options=()):
-    """Frames/s over ten seconds of a run whose steps compute for longer, after its first ten."""
-    patch, begin = SLOW_STEPS.format(seconds=milliseconds / 1000), None
+def steady_speed(name, milliseconds, *options, how="compute"):
+    """Frames/s over ten seconds of a run whose steps take longer, after its first ten."""
+    patch, begin = SLOW_STEPS.format(how=how, seconds=milliseconds / 1000), None
     with contextlib.closing(points(name, "--max-frames", 10 ** 9, *options, patch=patch,
                                    arguments="environment_class=Environment")) as run:
         for point in run:
@@ -156,7 +177,7 @@ def steady_speed(name, milliseconds, options=()):
 def variants():
     """Variants beside the script, as they are."""
     frames = {"a3c_cartpole": 40_000, "clipped": 40_000, "memory": 10_000, "pendulum": 20_000,
-              "ga3c": 40_000, "pong": 2000}
+              "ga3c": 40_000, "pong": 2000, "memory_pong": 2000}
     show("frames/s", in_turn({name: functools.partial(program_speed, name, n)
                               for name, n in frames.items()}, RUNS), ",.0f")
 
@@ -180,19 +201,19 @@ def gathering_pong():
         show(f"frames/s, {n} learners", in_turn(cases, 3), ",.0f")
 
 
-def falls(seeds):
-    """How often the mean of fifty episodes falls from above 180 to below 100 in 200,000 frames."""
-    for name in "a3c.ParameterServer", "clipped.Server", "clipped.Clipping", "clipped.FallingRate":
-        counts = []
+def falls(seeds, names=("a3c.ParameterServer", "clipped.Server", "clipped.Clipping",
+                        "clipped.FallingRate")):
+    """Once a mean of fifty episodes has exceeded 150, how many later ones are lower again?"""
+    for name in names:
+        later = []
         for seed in range(seeds):
-            high, count = False, 0
-            for _, _, mean in points("clipped", "--max-frames", 200_000, "--seed", seed,
-                                     main="a3c.main", arguments=f"None, {name}"):
-                if mean is not None and (mean > 180 or mean < 100):
-                    count += high and mean < 100
-                    high = mean > 180
-            counts.append(count)
-        print(f"{name}: {sum(counts)} falls in {seeds} runs: {counts}", flush=True)
+            run = points("clipped", "--max-frames", 200_000, "--seed", seed, main="a3c.main",
+                         arguments=f"None, {name}")
+            means = [mean for _, _, mean in run if mean is not None]
+            later += itertools.dropwhile(lambda mean: mean <= 150, means)
+        low = [f"{sum(mean < limit for mean in later) / len(later):.1%} below {limit}"
+               for limit in (150, 100)]
+        print(f"{name}: of {len(later)} means {' and '.join(low)}", flush=True)
 
 
 def processes():
@@ -201,15 +222,31 @@ def processes():
         cases = {"script": functools.partial(steady_speed, "a3c_cartpole", milliseconds)}
         for n in 1, 2:
             cases[f"{n} processes"] = functools.partial(
-                steady_speed, "distributed", milliseconds, ["--processes", n])
+                steady_speed, "distributed", milliseconds, "--processes", n)
         show(f"frames/s, a step computes {milliseconds} ms more", in_turn(cases, 3), ",.0f")
 
 
+def slow_steps():
+    """Learners whose steps wait for one millisecond, or compute for as long."""
+    for how in "time.sleep", "compute":
+        show(f"frames/s, 1 ms more of {how}", in_turn({f"{n} learners": functools.partial(
+            steady_speed, "a3c_cartpole", 1, "--workers", n, how=how) for n in (1, 2, 8, 32)}, 3),
+            ",.0f")
+
+
+def early(episodes):
+    """The frames when the latest fifty episodes first average 100; None: they never did."""
+    for i in range(50, len(episodes) + 1):
+        if statistics.mean(score for _, score in episodes[i - 50:i]) >= 100:
+            return episodes[i - 1][0]
+
+
 def learn(seed, program, patch, options):
-    """What one run of a program says, with the seconds to the learned policy."""
+    """What one run of a program says, with the seconds to the learned policy and all episodes."""
     result, text, start = {"seed": seed}, "", time.perf_counter()
     words = "--seed", seed, "--test-episodes", 100, *options
-    with running(program.stem, *words, patch=patch, folder=program.resolve().parent) as process:
+    with running(program.stem, *words, patch=patch + EPISODES,
+                 folder=program.resolve().parent) as process:
         for line in process.stdout:
             text += line
             if match := re.match(r"Learned after (\d+) frames, (\d+) episodes, ([\d.]+) s", line):
@@ -217,14 +254,13 @@ def learn(seed, program, patch, options):
                            "learning": float(match[3]), "whole": time.perf_counter() - start}
         result["learned"] = process.wait() == 0
     result["limit"] = float(re.search(r"^Limit: (\S+)", text, re.M)[1])
-    means = re.findall(r"^\S+ s, (\d+) frames, \d+ episodes: mean (-?[\d.]+)", text, re.M)
-    half_way = [int(frames) for frames, mean in means if float(mean) >= 100]
-    result["half_way"] = min(half_way, default=result.get("frames"))
+    episodes = json.loads(re.search(r"^Episodes: (.*)", text, re.M)[1])
+    result["early"] = early(episodes)
     scores = re.findall(r"^Test episode \d+: score (-?[\d.]+)", text, re.M)
     result["policy"] = statistics.mean(map(float, scores)) if scores else 0
     result["failed"] = text.count("Evaluation: ") - result["learned"]
     print(result, file=sys.stderr, flush=True)
-    return result
+    return {**result, "scores": episodes}
 
 
 def learning(seeds, program, patch, options):
@@ -238,12 +274,13 @@ def learning(seeds, program, patch, options):
     print(f"policies that average more than {limit:g} in 100 episodes: {good} of {len(learned)}")
     for name, key, form in (
             ("mean score of the policy in 100 episodes", "policy", ".1f"),
-            ("frames until fifty episodes average 100", "half_way", ",.0f"),
+            ("frames until fifty episodes average 100", "early", ",.0f"),
             ("frames", "frames", ",.0f"), ("episodes", "episodes", ",.0f"),
             ("seconds from the start to the learned policy", "whole", ".1f"),
             ("of these: learning", "learning", ".1f")):
-        values = sorted((result[key] for result in learned), reverse=key == "policy")
-        if values:
+        values = [result[key] for result in learned]
+        if values and None not in values:
+            values.sort(reverse=key == "policy")
             ninth = values[math.ceil(0.9 * len(values)) - 1]
             print(f"{name}: median {statistics.median(values):{form}}, "
                   f"90th percentile {ninth:{form}}, worst {values[-1]:{form}}")
@@ -297,9 +334,12 @@ def main():
     parser.add_argument("--program", default=ROOT / "a3c_cartpole.py", metavar="FILE", type=Path)
     parser.add_argument("--patch", default="", metavar="CODE", help="run this before learning")
     parser.add_argument("--falls", action="store_true", help="falls of the mean score")
+    parser.add_argument("--slow-steps", action="store_true", help="speeds with slow environments")
     parser.add_argument("--variants", action="store_true", help="speeds of the variants")
     parser.add_argument("--pong", metavar="DIR", help="games of a saved policy")
     args, options = parser.parse_known_args()
+    # In the background of a shell, Ctrl-C is ignored, and what starts there would ignore it, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if args.pong:
         pong_games(args.program, args.pong)
         return
@@ -311,6 +351,9 @@ def main():
         gathering()
         gathering_pong()
         processes()
+        return
+    if args.slow_steps:
+        slow_steps()
         return
     if not args.against:
         learning(args.seeds, args.program, args.patch, options)

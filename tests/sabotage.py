@@ -387,16 +387,21 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("synchronous.Server.initialize", "tf.add_n(parts) / self.learners", "tf.add_n(parts)"),
         ("synchronous.Server.initialize", "self.kept[:self.learners]", "self.kept[1:]"),
         ("synchronous.Server.initialize", "tf.zeros_like(k)", "tf.identity(k)"),
-        ("synchronous.Server.has_updated", "self.updated == self.learners",
-         "self.updated == self.learners - 1"),
+        ("synchronous.Server.has_updated", "len(self.updated) == self.learners",
+         "len(self.updated) == self.learners - 1"),
         ("synchronous.Server.build_update",
-         "tf.group(*[k.assign(g, read_value=False) for k, g in zip(kept, gradients)])",
+         "tf.group(*[k.assign_add(g, read_value=False) for k, g in zip(kept, gradients)])",
          "super().build_update(gradients)")],
+    "variants::a_synchronous_learner_may_update_twice_if_it_pulls_in_between": [
+        ("synchronous.Server.build_update", "k.assign_add(g, read_value=False)",
+         "k.assign(g, read_value=False)"),
+        ("synchronous.Server.has_updated", "number not in self.pulled", "False")],
     "variants::the_same_seed_gives_the_same_run_of_synchronous_learners": [
         ("synchronous.Agent.explore", "self.brain.server.frame", "frame"),
-        ("synchronous.Server.has_updated", "self.pulled == number", "self.updated == 0"),
+        ("synchronous.Server.has_updated", "len(self.pulled) == number",
+         "len(self.updated) == 0"),
         ("synchronous.Server.has_pulled",
-         "self.wait_until(lambda: self.pulled == self.learners)", "pass")],
+         "self.wait_until(lambda: len(self.pulled) == self.learners)", "pass")],
     "variants::no_synchronous_learner_waits_for_a_thread_that_has_failed": [
         ("synchronous.Server.wait_until",
          "self.progress.wait_until(lambda: condition() or len(self.progress.learners) < "
@@ -439,9 +444,9 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("distributed.WorkerServer.initialize", "load(self, self.weights, values)", "pass"),
         ("distributed.WorkerServer.build_update", "w.assign(x, read_value=False)", "tf.no_op()")],
     "distributed::a_repeated_call_changes_nothing": [
-        ("distributed.Parameters.call", "frames > self.latest.get((worker, learner), 0)", "True")],
+        ("distributed.Parameters.call", "number > self.latest.get((worker, learner), 0)", "True")],
     "distributed::calls_of_two_learners_may_come_in_the_other_order": [
-        ("distributed.Parameters.call", "frames > self.latest.get((worker, learner), 0)",
+        ("distributed.Parameters.call", "number > self.latest.get((worker, learner), 0)",
          "frames >= self.frames[worker]"),
         ("distributed.Parameters.call", "max(frames, self.frames[worker])", "frames"),
         ("distributed.Parameters.call", "max(episodes - self.episodes[worker], 0)",
@@ -492,7 +497,11 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("distributed.main.set_up", "vars(a3c).update(constants)", "pass")],
     "distributed::a_wrong_option_is_one_line_before_anything_starts": [
         ("distributed.main", "own.processes < 1", "False"),
-        ("distributed.Workers.start", "own.address not in ('local', 'auto')", "False")],
+        ("distributed.main", "choices=('local', 'auto')", "choices=None")],
+    "distributed::ctrl_c_while_ray_starts_waits_until_it_has_started": [
+        ("distributed.Workers.start",
+         "signal.signal(signal.SIGINT, lambda *_: early.append(True))", "pass"),
+        ("distributed.Workers.start", "early.append(True)", "None")],
     "distributed::what_all_learned_is_saved_and_the_script_can_play_it": [
         ("distributed.WorkerServer.save", "pass", "super().save()")],
     "distributed::ctrl_c_and_sigterm_save_and_leave_no_process": [

@@ -146,7 +146,7 @@ def test_the_actor_makes_the_same_updates_as_the_scripts_server(rng):
     for n in range(1, 4):
         g = random_gradients(rng, server)
         update(*g)
-        _, weights = actor.call("worker", "learner", 10 * n, 0, [], *g)
+        _, weights = actor.call("worker", "learner", n, 10 * n, 0, [], *g)
         assert helpers.same(weights, server.session.run(server.weights))
     values = actor.look()[2]
     assert equal(values, values_of(server, variables))
@@ -171,8 +171,8 @@ def test_a_worker_begins_with_the_servers_weights_and_gets_the_new_ones(rng, no_
 def test_a_repeated_call_changes_nothing(rng):
     actor = parameters(frames=100)
     g = random_gradients(rng, actor.server)
-    actor.call("worker", "learner 1", 10, 1, [20.0], *g)
-    call = "worker", "learner 2", 15, 2, [20.0, 30.0], *random_gradients(rng, actor.server)
+    actor.call("worker", "learner 1", 1, 10, 1, [20.0], *g)
+    call = "worker", "learner 2", 2, 15, 2, [20.0, 30.0], *random_gradients(rng, actor.server)
     first, before = actor.call(*call), actor.look()
     again, after = actor.call(*call), actor.look()
     assert (after[0], after[1]) == ([20.0, 30.0], 115) and equal(before[2], after[2])
@@ -182,11 +182,11 @@ def test_a_repeated_call_changes_nothing(rng):
 def test_calls_of_two_learners_may_come_in_the_other_order(rng):
     actor = parameters()
     g = random_gradients(rng, actor.server)
-    actor.call("worker", "learner 2", 15, 2, [20.0, 30.0], *g)
-    actor.call("worker", "learner 1", 10, 1, [20.0], *g)
+    actor.call("worker", "learner 2", 2, 15, 2, [20.0, 30.0], *g)
+    actor.call("worker", "learner 1", 1, 10, 1, [20.0], *g)
     scores, frames, values = actor.look()
     assert (scores, frames, values[UPDATES]) == ([20.0, 30.0], 15, 2)
-    actor.call("worker", "learner 1", 20, 2, [20.0, 30.0], *g)
+    actor.call("worker", "learner 1", 3, 20, 2, [20.0, 30.0], *g)
     assert actor.look()[:2] == ([20.0, 30.0], 20)
 
 
@@ -251,7 +251,7 @@ def test_the_starting_process_has_the_values_and_frames_of_one_moment(rng, no_ra
     actor = parameters()
     server, workers = starting_process(Actor(actor))
     monkeypatch.setattr(distributed.ray, "wait", lambda tasks, timeout: ([], tasks))
-    actor.call("worker", "learner", 10, 1, [20.0], *random_gradients(rng, server))
+    actor.call("worker", "learner", 1, 10, 1, [20.0], *random_gradients(rng, server))
     before = values_of(server, workers.variables)
     with server.saving:  # a save waits, and so do the new values
         thread = threading.Thread(target=workers.run, args=[True], daemon=True)
@@ -294,7 +294,8 @@ def no_answer(monkeypatch):
 @pytest.mark.timeout(60)  # wrong, it waits for ever
 def test_a_stop_ends_a_call_that_the_actor_does_not_answer(no_answer):
     server = object.__new__(distributed.WorkerServer)  # a call needs no network
-    server.progress, server.others, server.worker = a3c.Progress(helpers.options()), 0, "id"
+    server.progress, server.worker = a3c.Progress(helpers.options()), "id"
+    server.others = server.calls = 0
     server.parameters, server.latest = unittest.mock.Mock(), ["the latest weights"]
     server.progress.coordinator.request_stop()
     assert server.call("learner", np.zeros(3)) == ["the latest weights"] and not no_answer
@@ -405,8 +406,7 @@ def never_started(monkeypatch):
     monkeypatch.setattr(distributed.ray, "init", lambda *args, **kwargs: pytest.fail("Ray starts"))
 
 
-WRONG = ["--processes 0", "--rendr none", "--seed -1", "--address foo:bar", "--address=",
-         "--address localhost:1", "--address 127.0.0.1:99999"]
+WRONG = ["--processes 0", "--rendr none", "--seed -1", "--address foo:1"]
 
 
 @pytest.mark.parametrize("words", WRONG)
@@ -417,15 +417,35 @@ def test_a_wrong_option_is_one_line_before_anything_starts(never_started, capsys
     assert ended.value.code == 2 and err.count("\n") == 1 and re.split("[ =]", words)[0] in err
 
 
-def test_what_ray_does_not_connect_to_is_one_line(monkeypatch, capsys):
+@pytest.fixture
+def starts_with(monkeypatch):
+    """Replaces ray.init. What Ctrl-C and SIGTERM do is as before in the end."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield lambda init: monkeypatch.setattr(distributed.ray, "init", init)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_what_ray_does_not_connect_to_is_one_line(starts_with, capsys):
     def init(address, **kwargs):  # a real one looks for all Ray clusters on this machine
         raise ConnectionError(f"no cluster: {address}\nfor further help, read a page")
-    monkeypatch.setattr(distributed.ray, "init", init)
+    starts_with(init)
     with pytest.raises(SystemExit) as ended:
         distributed.main(["--render", "none", "--address", "auto"])
     err = capsys.readouterr().err
     assert ended.value.code == 2 and err.count("\n") == 1
     assert err.endswith("error: argument --address: no cluster: auto\n")
+
+
+def test_ctrl_c_while_ray_starts_waits_until_it_has_started(starts_with, capsys):
+    started = []
+
+    def init(address, **kwargs):
+        signal.raise_signal(signal.SIGINT)
+        started.append(address)
+    starts_with(init)
+    assert distributed.main(["--render", "none"]) == 130
+    assert started == ["local"] and capsys.readouterr().err == "Stopped after 0 frames\n"
 
 
 class RefusingServer(a3c.ParameterServer):

@@ -67,7 +67,7 @@ def test_the_forward_pass_in_numpy_equals_the_lessons_network(rng):
 
 
 def test_V_sinks_before_the_falls_of_the_half_way_network():
-    weights, falls = figures.networks()["half way"][1], figures.load("episodes")["falls"]
+    weights, falls = figures.networks()["halfway"][1], figures.load("episodes")["falls"]
     v_before, v_end = (figures.forward(weights, falls[:, i])[1] for i in (-32, -2))
     assert len(falls) == 100 and (v_end < v_before).sum() >= 95
     assert figures.statistics()["falls in which V sinks"] == (v_end < v_before).sum()

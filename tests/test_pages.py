@@ -3,15 +3,18 @@ import collections
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import benchmark
 import exercises
 import imageio.v3 as iio
 import numpy as np
 import pytest
+import threads
 from helpers import ROOT, SCRIPT, a3c, environment_variables, finish, start
 
 JAPANESE = ".github/pages/ja.md"
@@ -139,36 +142,30 @@ def test_the_episodes_step_by_step_are_what_the_command_prints():
     assert "\n".join(shown).strip() == printed.stdout.strip(), printed.stderr
 
 
-def check_that_updates_fit_together(text):
-    """Each line is like  `322  #25      pulls #25`  or  `1213  #27      updates: gradient at #25`:
-    microseconds, the server's version, what a learner did. The second learner's are indented.
-
-    A pull gets the latest version. The gradient of an update is at the version that its learner
-    pulled last, and the update raises the version by one. What happened before the first line isn't
-    known, so it is accepted."""
-    learners, pulled, latest = set(), {}, None
-    for line in text.splitlines():
-        server, indent, what, of = re.match(r" *\d+  #(\d+)( +)(\w+).* #(\d+)$", line).groups()
-        learner = len(indent) > 9
-        learners.add(learner)
-        if what == "pulls":
-            assert server == of == (latest or of)
-            pulled[learner] = of
-        else:
-            assert of == pulled.get(learner, of)
-            assert latest is None or int(server) == int(latest) + 1
-        latest = server
-    assert len(learners) == 2
-
-
-def test_the_recorded_updates_are_of_a_run_and_fit_together():
+def test_how_old_gradients_are_is_printed():
     command = re.search(r"`python (\.github/scripts/timeline.py)`", SENTENCES)[1]
     printed = subprocess.run([sys.executable, command], cwd=ROOT, capture_output=True, text=True)
-    head, *lines = printed.stdout.split("\n\n")[0].splitlines()
-    [shown] = re.findall(rf"^```\n{re.escape(head)}\n(.*?)^```", README, re.M | re.S)
-    check_that_updates_fit_together("\n".join(lines))
-    check_that_updates_fit_together(shown)
-    assert re.search(r"mean, \d+ % fresh\n", printed.stdout), printed.stderr
+    assert len(re.findall(r"in the mean, \d+% fresh\n", printed.stdout)) == 2, printed.stderr
+
+
+def test_the_table_of_threads_is_what_the_command_prints(capsys):
+    threads.show(threads.load())
+    printed = capsys.readouterr().out
+    table = re.search(r"^\| learners \|.*\n\|-.*\n((?:\|.*\n)+)", README, re.M)[1]
+    rows = [[cell.strip(" *") for cell in row.split("|")[1:-1]] for row in table.splitlines()]
+    assert [case for case, *_ in rows] == list(threads.CASES)
+    for case, *cells in rows:
+        [lines] = re.findall(rf"^cartpole, {re.escape(case)}: (.*\n(?:  .*\n)+)", printed, re.M)
+        for cell in filter(None, cells):
+            assert cell in lines, (case, cell)
+
+
+def test_a_ratio_of_medians_comes_with_an_interval_and_p_values_are_corrected(rng):
+    slow, fast = ([[frames, 1.0, 0] for frames in rng.normal(mean, 5, 50)] for mean in (200, 100))
+    middle, low, high = threads.ratio(slow, fast, threads.FRAMES)
+    assert 1.9 < low < middle < high < 2.1
+    assert threads.holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx(
+        {"a": 0.03, "b": 0.06, "c": 0.06})  # 3 times the smallest, 2 times the next; never smaller
 
 
 def test_every_option_is_explained(capsys):
@@ -206,6 +203,26 @@ def test_our_lines_for_the_papers_return_look_ahead_to_the_end_of_the_segment(tm
         assert (s, s_) == (t, end)
         assert R == pytest.approx(sum(0.99 ** k * r[t + k] for k in range(end - t)))
         assert discount == (0 if end == 23 else pytest.approx(0.99 ** (end - t)))
+
+
+@pytest.mark.parametrize("what, program, says", [
+    ("gae", "16", "Right"), ("gae", "0", "in the middle"), ("gae", "λ = 0.9", "in the middle"),
+    ("gae", "0 behind the end", "at the end"), ("synchronous", "0", "outdated weights"),
+    ("synchronous", ROOT / "tests" / "variants" / "synchronous.py", "Right")])
+def test_the_checks_of_written_exercises_accept_our_answers_only(tmp_path, what, program, says):
+    command = f".github/scripts/check.py {what} a3c_cartpole.py"
+    assert f"python {command}" in COMMANDS
+    if isinstance(program, str):
+        text = exercises.changed_script("0" if program == "0" else "16")
+        if program == "λ = 0.9":
+            text = text.replace("GAMMA * 0.95", "GAMMA * 0.9")
+        if program == "0 behind the end":
+            text = text.replace("0.0 if terminal else GAMMA ** n", "GAMMA ** n")
+        program = tmp_path / "a3c_cartpole.py"
+        program.write_text(text, encoding="utf-8")
+    result = subprocess.run([sys.executable, *command.split()[:-1], program], cwd=ROOT, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert says in result.stdout and result.returncode == (says != "Right"), result.stdout
 
 
 def test_values_of_a_learned_policy_are_returns():
@@ -269,6 +286,20 @@ def test_what_you_will_see_is_what_a_run_prints(tmp_path):
     assert (status, err) == (0, "") and forms(shown) == forms(out)
     assert shown.splitlines()[0] == out.splitlines()[0]
     assert f"```\n{shown}```" in (ROOT / JAPANESE).read_text(encoding="utf-8")
+
+
+def test_the_script_runs_in_a_notebook_and_shows_its_film(tmp_path, monkeypatch):
+    import nbclient
+    import nbformat
+    shutil.copy(SCRIPT, tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    cells = [nbformat.v4.new_code_cell(cell) for cell in blocks("ipython", README)]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    where = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(notebook, timeout=120, resources=where).execute()
+    [run, film] = [cell.outputs for cell in notebook.cells]
+    assert "Test episode 3: score" in "".join(output.get("text", "") for output in run)
+    assert "video/mp4;base64" in film[0]["data"]["text/html"]
 
 
 @pytest.mark.parametrize("command, says", [

@@ -295,6 +295,15 @@ class TwoTrunks(a3c.ParameterServer):
         return super().build_update(tf.clip_by_global_norm(gradients, 0.5)[0])
 
 
+def test_a_brain_with_other_layers_than_the_server_is_an_error_not_a_network_of_zeros():
+    class Brain(a3c.LocalBrain):
+        def _build_model(self):
+            a3c.layer("another", 4, 4)
+            return super()._build_model()
+    with pytest.raises(ValueError, match="zip"):
+        a3c.main(["--render", "none"], brain_class=Brain)
+
+
 class Segments(a3c.Agent):
     """Explores by temperature. Its returns reach to the end of their segment, as in the paper."""
 

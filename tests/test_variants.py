@@ -475,18 +475,19 @@ def test_ga3cs_threads_play_every_frame_and_train_every_sample(build, points):
     assert sum(sizes) + rest + waiting == 2000
 
 
-def test_ga3c_gives_each_learner_the_policy_of_its_own_state(build, rng, points):
+def test_ga3c_gives_each_learner_the_policy_of_its_own_states(build, rng, points):
+    """Usually a learner asks about one, but an agent may ask about several at once."""
     built = build(ga3c, learners=8)
-    states = rng.normal(size=(8, 1, 4))
+    states = [rng.normal(size=(n, 4)) for n in (1, 1, 3, 1, 2, 1, 1, 1)]
     for brain, s in zip(built.brains, states):
         built.server.states.give((s, brain.answer))
     built.progress.learners = {"trainer1"}  # the predictor ends when all are answered
     predictor, _ = built.server.helpers
     with pytest.raises(a3c.Stopped):
         predictor.work()
-    wanted = predictor.brain.predict_p(states[:, 0])
-    np.testing.assert_allclose([brain.answer.take()[0] for brain in built.brains], wanted)
-    assert points == [{"batch/states": 8}]
+    for brain, s in zip(built.brains, states):
+        np.testing.assert_allclose(brain.answer.take(), predictor.brain.predict_p(s), rtol=1e-6)
+    assert points == [{"batch/states": 11}]
 
 
 def test_nobody_waits_at_ga3cs_queues_after_a_stop():
@@ -688,7 +689,7 @@ def test_synchronous_learners_make_one_update_with_the_mean_of_their_gradients(b
         gradients = [gradient(before, *columns) for columns in samples if len(columns[0])]
         *early, late = map(play_round, built.brains, samples)
         threads, latest = in_threads(*early), time.monotonic() + 20
-        while server.updated < 2 and time.monotonic() < latest:
+        while len(server.updated) < 2 and time.monotonic() < latest:
             time.sleep(0.01)
         assert same(built.values(server.weights), before)  # not before the last one is ready
         for thread in [*threads, *in_threads(late)]:
@@ -744,6 +745,25 @@ def test_no_synchronous_learner_waits_for_a_thread_that_has_failed(build, name, 
     all_end(built)
     with pytest.raises(RuntimeError, match=f"^{name} failed: .*on purpose"):
         built.progress.coordinator.raise_requested_exception()
+
+
+def test_a_synchronous_learner_may_update_twice_if_it_pulls_in_between(build, rng):
+    """If a user's brain computes several gradients in a round, they add up."""
+    built = build(synchronous, learners=1)
+    brain, first, second = built.brains[0], batch(rng, 7), batch(rng, 7)
+    for _ in range(2):
+        brain.pull_parameter_server()
+    before = built.values(built.server.weights)
+    for sample in zip(*first):
+        brain.train_push(*sample)
+    a3c.LocalBrain.update_parameter_server(brain)
+    update(brain, *second)
+    wanted, squares = before, [np.ones_like(w) for w in before]
+    rmsprop(wanted, squares, map(np.add, gradient(before, *first), gradient(before, *second)))
+    for got, want in zip(built.values(built.server.weights), wanted):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    with pytest.raises(RuntimeError, match="has to pull before each update"):
+        update(brain, *second)
 
 
 @pytest.mark.parametrize("frames", [1, 7, 30, 31, 95])

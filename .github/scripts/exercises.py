@@ -59,7 +59,7 @@ def count(number):
         program.write_text(changed_script(number), encoding="utf-8")
         for seed in range(100 if number == "0" else 20):
             run = benchmark.learn(seed, program, "", options)
-            rows.append([run.get(key) for key in ("frames", "half_way", "failed", "policy")])
+            rows.append([run.get(key) for key in ("frames", "early", "failed", "policy")])
     return rows
 
 

@@ -31,7 +31,7 @@ from matplotlib.ticker import StrMethodFormatter  # noqa: E402
 HERE = Path(__file__).resolve().parent
 DATA, PICTURES = HERE.parent / "data", HERE.parent / "pictures"
 sys.path.insert(0, str(HERE.parents[1]))  # the script is there
-NAMES = "untrained", "half way", "learned"  # the three networks, all of one run
+NAMES = "untrained", "halfway", "learned"  # the three networks, all of one run
 HALF_WAY = 60  # mean score of the last fifty episodes
 # The script has these two, too, but importing it would import TensorFlow.
 GAMMA = 0.99
@@ -128,8 +128,8 @@ def learn(seed, logdir):
                 if not learning and progress.phase == "learned":  # the test episode begins
                     self.server.keep("learned")
                 # Fewer than fifty scores don't sum up to this.
-                elif "half way" not in found and sum(progress.scores) >= 50 * HALF_WAY:
-                    self.server.keep("half way")
+                elif "halfway" not in found and sum(progress.scores) >= 50 * HALF_WAY:
+                    self.server.keep("halfway")
             return super().run(learning)
 
     words = f"--render none --test-episodes 1 --seed {seed} --logdir {logdir}"
@@ -186,12 +186,12 @@ def scenes(weights, rng):
 
 
 def record_networks(first_seed):
-    """Learn until the half-way network passes its check, then play with the three networks."""
+    """Learn until the halfway network passes its check, then play with the three networks."""
     for seed in itertools.count(first_seed):
         rng = np.random.default_rng(seed)
         with tempfile.TemporaryDirectory() as logdir:
             found = learn(seed, logdir)
-        weights = found["half way"][1]
+        weights = found["halfway"][1]
         states = falls(weights, 100, rng)
         print(f"Seed {seed}: V sinks in {sinking(weights, states)} of 100 falls")
         if sinking(weights, states) >= 95:
@@ -290,7 +290,7 @@ def pushes(weights, s, step, actions, lengths):
 
 def record_rollouts():
     rng = np.random.default_rng(0)
-    weights = networks()["half way"][1]
+    weights = networks()["halfway"][1]
     step, p = 20, 0.0
     while not 0.6 < p < 0.75:  # a state in which both actions are tried often, but not equally
         states, _ = play(weights, rng)
@@ -428,7 +428,8 @@ EXERCISES = {
     "6": "critic the actor can change", "7": "moving target", "8": "gradient descent",
     "9": "learning rate × 10", "10": "learning rate ÷ 10", "11 (1)": "1 thread",
     "11 (2)": "2 threads", "11 (32)": "32 threads", "12": "all cores", "13": "drawn evaluations",
-    "14": "no evaluation", "13+14": "13 and 14 together", "15": "the paper's return"}
+    "14": "no evaluation", "13+14": "13 and 14 together", "15": "the paper's return",
+    "16": "GAE"}
 
 
 def draw_exercises(path):
@@ -508,34 +509,19 @@ def returns_and_advantages(v):
     return returns, target - v[:-1]
 
 
-def blamed(advantages):
-    """Where the six steps begin that together have the lowest advantage, from 32 to 15 steps before
-    the end."""
-    return min(range(18, 30), key=lambda i: advantages[i:i + 6].sum())
-
-
-def clearest_fall(weights, states):
-    """Of 100 falls, the number of one in which V drops early and is right in the last steps."""
-    def unclear(i):
-        advantages = returns_and_advantages(value(weights, states[i]))[1]
-        start = blamed(advantages)
-        return advantages[start:start + 6].sum() + 3 * abs(advantages[-6:]).max()
-    return min(range(len(states)), key=unclear)
-
-
 def draw_fall(path):
-    """A fall of the half-way network: the pole, V and the return, the advantages."""
-    weights, states = networks()["half way"][1], load("episodes")["falls"]
-    chosen = clearest_fall(weights, states)
+    """A hundred falls of the halfway network: V and the return, and the mean of the advantages."""
+    weights, states = networks()["halfway"][1], load("episodes")["falls"]
     all_v = np.array([value(weights, s) for s in states])
-    returns, advantages = returns_and_advantages(all_v[chosen])
-    mean = np.mean([returns_and_advantages(v)[1] for v in all_v], axis=0)
+    returns = returns_and_advantages(all_v[0])[0]
+    advantages = np.mean([returns_and_advantages(v)[1] for v in all_v], axis=0)
     steps = np.arange(-len(returns), 0)
     figure, (pole, middle, bottom) = plt.subplots(
         3, figsize=(WIDTH, 5.8), sharex=True, height_ratios=[0.9, 1.7, 1.5])
 
-    pole.set_title("the pole, every fourth step (tilt drawn twice as large)", loc="left")
-    for step, angle in list(zip(range(-50, 1), states[chosen][:, 2]))[2::4]:
+    pole.set_title("the pole in one of the falls, every fourth step (tilt drawn twice as large)",
+                   loc="left")
+    for step, angle in list(zip(range(-50, 1), states[0][:, 2]))[2::4]:
         pole.plot([step - 0.8, step + 0.8], [0, 0], color="black", linewidth=5,
                   solid_capstyle="butt")
         pole.plot([step, step + 3.2 * np.sin(2 * angle)], [0, np.cos(2 * angle)], color=ORANGE,
@@ -545,23 +531,18 @@ def draw_fall(path):
 
     middle.plot(steps, all_v[:, :-1].T, color="0.82", linewidth=0.6)
     middle.plot(steps, returns, "--", color="black", label="the return that followed, −0.99ᵏ")
-    middle.plot(steps, all_v[chosen][:-1], color=BLUE, linewidth=2.2, label="V(s) in this fall")
-    middle.plot([], color="0.75", label="V(s) in 99 other falls")
+    middle.plot(steps, all_v[:, :-1].mean(axis=0), color=BLUE, linewidth=2.5,
+                label="V(s), mean of 100 falls")
+    middle.plot([], color="0.75", label="V(s) in each of them")
     middle.set(ylabel="V(s)", ylim=(-1.35, -0.25))
     middle.legend(loc="lower left", frameon=False)
 
     bottom.bar(steps, advantages, color=np.where(advantages < 0, RED, GREEN), width=0.8)
-    bottom.plot(steps, mean, color="black", linewidth=1.2, label="mean of all 100 falls")
     bottom.axhline(0, color="black", linewidth=0.8)
-    start = steps[blamed(advantages)]
-    for panel in middle, bottom:
-        panel.axvspan(start - 0.5, start + 5.5, color=RED, alpha=0.15, linewidth=0)
-    middle.text(start + 2.5, -0.3, "V is about to drop …", ha="center", va="top", color=RED)
-    bottom.set_ylim(1.5 * advantages.min(), 1.5 * advantages.max())
-    bottom.text(start + 2.5, 1.45 * advantages.max(), "… so these steps get the blame", ha="center",
-                va="top", color=RED)
-    bottom.legend(loc="lower left", frameon=False)
-    bottom.set(ylabel="advantage A", xlabel="steps until the fall", xlim=(-50.8, 2.2))
+    bottom.text(-50.5, 0.032, "still up: better than expected", color=GREEN)
+    bottom.text(-19, -0.06, "about to fall:\nworse than expected", color=RED, ha="right")
+    bottom.set(ylabel="mean advantage A", xlabel="steps until the fall", xlim=(-50.8, 2.2),
+               ylim=(-0.1, 0.05))
     save(figure, path)
 
 
@@ -620,7 +601,7 @@ def recorded_pushes():
     """See `pushes`."""
     data = load("rollouts")
     actions = np.unpackbits(data["actions"])[:ROLLOUTS * N_STEP_RETURN].reshape(ROLLOUTS, -1)
-    weights = networks()["half way"][1]
+    weights = networks()["halfway"][1]
     return pushes(weights, data["state"], int(data["step"]), actions, data["lengths"].astype(int))
 
 
@@ -628,31 +609,64 @@ def standard_error(push):
     return push.std() / len(push) ** 0.5
 
 
+def errors(n):
+    """How far an average of n pushes is from the true gradient (root mean square), for each kind.
+    The mean of return − V(s) is the best estimate of the true gradient, because only A is biased.
+    """
+    pushes = recorded_pushes()
+    unbiased, bootstrapped = list(pushes)[1:]
+    bias = pushes[bootstrapped].mean() - pushes[unbiased].mean()
+    return {name: np.sqrt(push.var() / n + (bias ** 2 if name == bootstrapped else 0))
+            for name, push in pushes.items()}
+
+
+def crossing():
+    """How many samples an average needs until A's bias costs more than its lower noise saves."""
+    n = np.arange(1, 1000)
+    _, unbiased, bootstrapped = errors(n).values()
+    return n[bootstrapped < unbiased].max()
+
+
 def draw_baseline(path):
-    """Three estimates of the same gradient: how much they scatter, and what they are on average."""
-    figure, panels = plt.subplots(3, 2, figsize=(WIDTH, 4.4), sharex="col", width_ratios=[2.2, 1])
-    unbiased = recorded_pushes()["return − V(s)"].mean()
+    """Three estimates of the same gradient: how much single samples scatter, and how far their
+    averages are from the truth."""
+    figure, panels = plt.subplot_mosaic([[0, "error"], [1, "error"], [2, "error"]],
+                                        figsize=(WIDTH, 4.6), width_ratios=[1.7, 1])
+    for panel in panels[0], panels[1]:
+        panel.sharex(panels[2])
+        panel.tick_params(labelbottom=False)
+    pi = statistics()["π(right) of the state"]
+    n = np.geomspace(1, 1000, 100)
     remarks = "no bias, much noise", "no bias, less noise", "least noise, but a bias"
-    for row, (name, push), color, words in zip(panels, recorded_pushes().items(),
-                                               (GREY, GREEN, BLUE), remarks):
-        left, right = row
-        left.hist(push, np.arange(-0.4, 0.8, 0.01), color=color,
-                  weights=np.full(len(push), 100 / len(push)))
-        left.set_title(f"X = {name}", loc="left", color=color, weight="bold")
-        left.text(0.99, 0.95, f"standard deviation {push.std():.3f}\n{words}", ha="right", va="top",
-                  transform=left.transAxes)
-        left.axvline(0, color="black", linewidth=0.8)
-        error = standard_error(push)
-        right.axvline(unbiased, color=GREEN, linestyle=":")
-        right.errorbar(push.mean(), 0, xerr=2 * error, fmt="o", color=color, capsize=4)
-        right.set_title(f"mean {push.mean():.4f} ± {error:.4f}", color=color, weight="bold")
-        right.axvline(0, color="black", linewidth=0.8)
-        right.set_yticks([])
-        right.spines["left"].set_visible(False)
-    panels[1, 0].set_ylabel("% of samples")
-    panels[2, 0].set_xlabel("push on the log-odds of right by one sample: (a − π(right))·X\n"
-                            "(40,000 samples)")
-    panels[2, 1].set_xlabel("mean ± standard error\n(the bars show two)")
+    for i, (name, push) in enumerate(recorded_pushes().items()):
+        panel, color = panels[i], (GREY, GREEN, BLUE)[i]
+        panel.hist(push, np.arange(-0.4, 0.8, 0.01), color=color,
+                   weights=np.full(len(push), 100 / len(push)))
+        panel.set_title(f"X = {name}", loc="left", color=color, weight="bold")
+        panel.text(0.99, 0.95, f"{remarks[i]}\nstandard deviation {push.std():.3f}\n"
+                   f"mean {push.mean():.4f} ± {standard_error(push):.4f}",
+                   ha="right", va="top", transform=panel.transAxes)
+        panel.axvline(0, color="black", linewidth=0.8)
+        panels["error"].plot(n, errors(n)[name], color=color, linewidth=2.2)
+    top = panels[0].get_ylim()[1]
+    panels[0].text(-0.17, 0.45 * top, f"right\ndrawn\n({100 * pi:.0f}%)")
+    panels[0].text(0.52, 0.34 * top, "left drawn", ha="center")
+    panels[2].set(xlim=(-0.42, 1.35), xticks=[-0.4, -0.2, 0, 0.2, 0.4, 0.6])
+    panels[1].set_ylabel("% of samples")
+    panels[2].set_xlabel("push on the log-odds of right by one sample:\n"
+                         "(a − π(right))·X, with a = 1 for right, 0 for left")
+    error = panels["error"]
+    error.plot(crossing(), errors(crossing())["return − V(s)"], "o", color="black")
+    error.annotate(f"{crossing()} samples", (crossing(), errors(crossing())["return − V(s)"]),
+                   (0.4, 0.12), textcoords="axes fraction", ha="right", va="center",
+                   arrowprops={"arrowstyle": "-"})
+    for name, color, place in (("return", GREY, (2.2, 0.29)), ("return − V(s)", GREEN, (2.2, 0.05)),
+                               ("A", BLUE, (1.3, 0.013))):
+        error.text(*place, name, color=color, weight="bold")
+    error.set(xscale="log", yscale="log", xlabel="samples in an average",
+              title="error of the average")
+    error.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    error.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     save(figure, path)
 
 
@@ -736,18 +750,22 @@ def statistics():
         found[f"{name}: standard deviation"] = push.std()
         found[f"{name}: mean"] = push.mean()
         found[f"{name}: standard error"] = standard_error(push)
-    weights, states = networks()["half way"][1], load("episodes")["falls"]
+        found[f"{name}: error of an average of ten"] = errors(10)[name]
+    found["samples up to which A is closer"] = crossing()
+    weights, states = networks()["halfway"][1], load("episodes")["falls"]
     data = load("rollouts")
     p, v = forward(weights, data["state"][np.newaxis])
     found["π(right) of the state"], found["V of the state"] = p[0, 1], v[0]
     advantages = np.mean([returns_and_advantages(value(weights, s))[1] for s in states], axis=0)
+    found["steps before the end from which the mean advantage is negative"] = (
+        len(advantages) - 1 - np.flatnonzero(advantages >= 0).max())
     found["lowest mean advantage"] = advantages.min()
     found["its steps before the end"] = len(advantages) - advantages.argmin()
     found["mean advantage of the last step"] = advantages[-1]
     found["falls in which V sinks"] = sinking(weights, states)
     before, last = v_in_falls(weights, states)
     found["V 30 steps before the end"] = before.mean()
-    found["V in the last step"] = last.mean()
+    found["V in the last step"], found["the lowest"] = last.mean(), last.min()
     for name, old in load("threads").items():
         if name.startswith("ages"):
             found[f"{name}: mean"] = old.mean()

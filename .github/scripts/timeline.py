@@ -1,7 +1,7 @@
 """Record pulls and updates of a real run: python .github/scripts/timeline.py
 
-Prints a stretch of it in which two learners meet, and how old the gradients of eight learners are:
-how many updates of others came between a thread's pull and its own update.
+Prints how old the gradients of eight learners are: how many updates of others came between a
+thread's pull and its own update.
 
 Python can't tell the order of graph calls: when one has ended, its thread waits for Python's lock,
 the GIL, and others go on. So the graph itself counts the updates and looks at the clock, each time
@@ -20,7 +20,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import a3c_cartpole as a3c  # noqa: E402
 
 tf = a3c.tf
-LENGTH = 9  # events of the stretch
 
 
 class Server(a3c.ParameterServer):
@@ -94,26 +93,11 @@ def ages(events):
     return (updates[:, 3] - 1 - updates[:, 2]).astype(int)
 
 
-def stretch(events):
-    """The first with an old gradient, from its thread's pull on."""
-    for i, (_, thread, pulled, made) in enumerate(events):
-        if made - 1 > pulled > 20:
-            start = max(j for j in range(i) if events[j, 1] == thread)
-            return events[start:start + LENGTH]
-
-
 def main():
-    events = stretch(record(2, 20_000, share_one_core=False))
-    print("    µs  server   local_thread1              local_thread2")
-    for seconds, thread, pulled, made in events:
-        words = f"updates: gradient at #{pulled:.0f}" if made else f"pulls #{pulled:.0f}"
-        indent = " " * 27 * int(thread)
-        print(f"{1e6 * (seconds - events[0, 0]):6.0f}  #{made or pulled:<8.0f}{indent}{words}")
-    print()
     for title, share in ("sharing a core", True), ("on all cores", False):
         found = ages(record(8, 40_000, share))
         print(f"Gradients of eight learners {title}: {found.mean():.1f} updates old in the mean, "
-              f"{100 * (found == 0).mean():.0f} % fresh")
+              f"{100 * (found == 0).mean():.0f}% fresh")
 
 
 if __name__ == "__main__":

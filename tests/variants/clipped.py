@@ -12,7 +12,7 @@ count towards anneal_frames.
 
 The falling rate is from the A3C paper, arXiv:1602.01783. miyosuda's async_deep_reinforce also
 clips, but each array separately. What to look at when it runs: whether the mean score, once it is
-high, drops less often than in the script, and how many evaluations fail.
+high, drops less often than in the script. Clipping alone has the opposite effect here.
 """
 import sys
 from pathlib import Path

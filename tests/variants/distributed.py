@@ -1,8 +1,8 @@
 """A3C in several processes, on one machine or on many, with Ray.
 
 Python's lock (the GIL) lets only one thread of a process run Python at a time. Several processes
-don't share that lock, and they need not even share a machine. Here the parameter server has a
-process of its own, which Ray calls an actor, and so has each worker, which Ray calls a task:
+don't share that lock, or even a machine. Here the parameter server has a process of its own, as in
+Gorila (arXiv:1507.04296), which Ray calls an actor, and so has each worker, which Ray calls a task:
 
     worker -> parameter server: a gradient g; all frames that the worker has played; new scores
     parameter server:           θ <- θ - RMSProp(g)
@@ -10,22 +10,15 @@ process of its own, which Ray calls an actor, and so has each worker, which Ray 
 
 A worker runs the script's main with its learning threads, which pull from its copy of θ. The
 process that you start doesn't learn. Several times a second it asks the parameter server for new
-scores and for all variables. With them it prints, evaluates, saves and films, as the script does.
+scores and all variables. With them it prints, evaluates, saves and films, while the workers go on.
 
     python tests/variants/distributed.py --processes 2
-
-Your own program calls distributed.main instead of a3c.main. The script's constants then have your
-values in all processes. Change constants of other modules in a function `configure`.
-
-The idea of a parameter server for many processes is from Gorila, arXiv:1507.04296. Ray runs code
-from everybody who can reach its ports and has its token, which it keeps in ~/.ray/auth_token.
 """
 import argparse
 import collections
 import contextlib
 import os
 import signal
-import socket
 import sys
 from pathlib import Path
 
@@ -56,20 +49,19 @@ class Parameters:
         load(self.server, self.variables, values)
         self.frames = collections.Counter(earlier=frames)  # of earlier runs, and of each worker
         self.episodes = collections.Counter()  # of each worker
-        self.latest = {}  # what each learner's latest call said of its worker's frames
+        self.latest = {}  # the number of each learner's latest call
         self.scores = []  # of all episodes
 
-    def call(self, worker, learner, frames, episodes, scores, *gradients):
-        """If an answer gets lost, Ray repeats the call. So a call tells all frames and episodes of
-        the worker, and a gradient counts only if there are more frames than in the learner's last
-        call. scores: of the worker's latest episodes."""
+    def call(self, worker, learner, number, frames, episodes, scores, *gradients):
+        """If an answer gets lost, Ray repeats the call. So calls are numbered, and each tells all
+        frames and episodes of the worker. scores: of the worker's latest episodes."""
         self.frames[worker] = max(frames, self.frames[worker])
         self.server.progress.frames = self.frames.total()
         new = max(episodes - self.episodes[worker], 0)
         self.episodes[worker] += new
         self.scores += scores[-new:] if new else []
-        if frames > self.latest.get((worker, learner), 0):
-            self.latest[worker, learner] = frames
+        if number > self.latest.get((worker, learner), 0):
+            self.latest[worker, learner] = number
             self.weights = self.update(*gradients)
         return self.server.progress.frames - self.frames[worker], self.weights
 
@@ -109,6 +101,7 @@ class WorkerServer(a3c.ParameterServer):
         self.latest = self.session.run(self.weights)
         self.worker = ray.get_runtime_context().get_worker_id()  # new if Ray starts it again
         self.progress.frames = self.others = frames  # `others`: those of all other workers
+        self.calls = 0  # of all learners here
 
     def save(self):
         pass
@@ -124,8 +117,10 @@ class WorkerServer(a3c.ParameterServer):
             return self.latest  # this learner is about to fail; the others needn't
         progress = self.progress
         with progress.changed:
+            self.calls += 1
             report = progress.frames - self.others, progress.episodes, list(progress.scores)
-        answer = self.parameters.call.remote(self.worker, learner, *report, *gradients)
+            call = self.worker, learner, self.calls, *report
+        answer = self.parameters.call.remote(*call, *gradients)
         try:
             others, self.latest = wait_for(answer, progress)
         except a3c.Stopped:
@@ -167,15 +162,17 @@ class Workers:
         # The other processes find the user's modules, and set TensorFlow up, as this one does.
         env_vars = {name: value for name, value in os.environ.items() if name.startswith("TF_")}
         env_vars["PYTHONPATH"] = os.pathsep.join(sys.path)
+        early = []  # Ctrl-C while Ray starts, which must not be interrupted
+        signal.signal(signal.SIGINT, lambda *_: early.append(True))
         try:
-            if own.address not in ("local", "auto"):  # Ray would wait for a minute
-                host, _, port = own.address.rpartition(":")
-                socket.create_connection((host, int(port)), timeout=5).close()
             ray.init(own.address, logging_level="ERROR", log_to_driver=False,
                      runtime_env={"env_vars": env_vars})
         except Exception as error:
             a3c.refuse(f"argument --address: {str(error).splitlines()[0]}")
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C, it ends the run
+        for number in signal.SIGINT, signal.SIGTERM:
+            signal.signal(number, signal.default_int_handler)
+        if early:
+            raise KeyboardInterrupt
         self.server = server
         self.variables = tf.global_variables("parameter_server/")
         values = server.session.run({v.op.name: v for v in self.variables})
@@ -225,15 +222,14 @@ class Workers:
 
 
 def main(argv=None, server_class=a3c.ParameterServer, configure=bool, **classes):
-    """The script's main in several processes. configure: a function that each of them calls first.
-    classes: brain_class and so on, for the script's main."""
+    """The script's main in several processes. classes: brain_class and so on. configure: a function
+    that each process calls first; only the script's constants have your values there anyway."""
     configure()
     parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, allow_abbrev=False,
-                                     description="Learn with A3C in several processes.",
                                      epilog="All other options: a3c_cartpole.py --help")
     parser.add_argument("--processes", type=int, default=2, metavar="N", help="worker processes")
-    parser.add_argument("--address", default="local", metavar="HOST:PORT",
-                        help="of a running Ray cluster; auto: the one on this machine")
+    parser.add_argument("--address", choices=("local", "auto"), default="local",
+                        help="auto: use the Ray cluster that this machine belongs to")
     own, words = parser.parse_known_args(argv)
     if own.processes < 1:
         parser.error("argument --processes: begins at 1")

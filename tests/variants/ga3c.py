@@ -4,9 +4,9 @@ An A3C learner asks its own copy of the network about one state at a time. Here 
 one network, and extra threads run it for them. The formulas are the script's.
     learner:  state   -> queue -> predictor, all waiting states at once -> π, back to each learner
               samples -> queue -> trainer, once there are enough -> an update of the one network
-One call for many states costs little more than a call for one. That pays with large networks, above
-all on a GPU (this program uses only the CPU). The price: the network goes on learning while samples
-wait, so they come from an older policy.
+One call for many states costs little more than a call for one. That pays with large networks such
+as Pong's, above all on a GPU (this program uses only the CPU). The price: the network goes on
+learning while samples wait, so they come from an older policy.
 
 GA3C is from Babaeizadeh et al., arXiv:1611.06256. What to look at (--logdir): batch/states and
 batch/samples say how many states or samples shared a call. age says how many updates happened while
@@ -68,9 +68,11 @@ class Predictor(a3c.Worker_thread):
                 while True:
                     asked.append(self.server.states.get_nowait())
             states, answers = zip(*asked)
-            for answer, p in zip(answers, self.brain.predict_p(np.concatenate(states))):
-                answer.give(p[np.newaxis])
-            a3c.add_to_curves(self.server, {"batch/states": len(asked)})
+            p = self.brain.predict_p(np.concatenate(states))
+            ends = np.cumsum([len(s) for s in states])  # usually each has asked about one state
+            for answer, own in zip(answers, np.split(p, ends)):
+                answer.give(own)
+            a3c.add_to_curves(self.server, {"batch/states": len(p)})
 
 
 class Trainer(Predictor):

@@ -19,8 +19,8 @@ between there is less bias than with 0, and less noise than with 1.
 
 The LSTM is from Hochreiter and Schmidhuber (1997) and Gers et al. (2000), and the advantage from
 Schulman et al., arXiv:1506.02438. The A3C paper, arXiv:1602.01783, also uses an LSTM. What to look
-at when it runs: with memory, the pole stays up. With --no-memory a layer of 32 units takes the
-place of the 32 cells, nothing else changes, and the task is never learned.
+at when it runs: with memory, the pole stays up. With --no-memory the script's own network, with 32
+units, takes the place of the LSTM's, and the task is never learned.
 """
 import argparse
 import sys
@@ -148,13 +148,13 @@ class Environment(Remembering):
 def configure(memory=True):
     global CELLS
     CELLS = 32 if memory else 0
-    a3c.HIDDEN_UNITS = 32  # without memory, the script's layer takes the place of the LSTM
+    a3c.HIDDEN_UNITS = 32  # of the script's network, without memory
     a3c.NUM_STATES = SEEN + 2 * CELLS
     a3c.N_WORKERS = 4
     a3c.LEARNING_RATE = 2e-3
     a3c.N_STEP_RETURN = 1  # a sample is one step; the advantage sums over steps
     a3c.Tmax = 20
-    a3c.EPS_START = 0.0  # a random action would leave a gap in the memory
+    a3c.EPS_START = 0.0  # drawing from π explores enough
 
 
 def parse(argv, description):

@@ -6,8 +6,8 @@ paper's, as in pong.py: with λ = 1, memory.py's advantage is the sum of all rew
 a segment, then V there, less V(s).
 
 The A3C paper, arXiv:1602.01783, has such a network, and so has miyosuda's async_deep_reinforce,
-whose sizes these are. What to look at when it runs: an LSTM could do without the four pictures, but
-with them it learns sooner.
+whose sizes these are. What to look at when it runs: it needs about as many steps as pong.py, but
+each of them takes longer.
 """
 import sys
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Synchronous A3C, called A2C: the learners wait for each other.
 
 The script's learners update the shared weights whenever they are ready, so a gradient may be stale.
-Here nothing is stale. All learners work in rounds:
+Here no gradient is. All learners work in rounds:
     pull    all of them have the same weights
     play    up to ten steps each, at the same time
     update  the last one to finish applies the mean of all their gradients, as one update
@@ -30,13 +30,13 @@ class Server(a3c.ParameterServer):
         super().__init__(options, progress)
         self.learners = options.workers
         self.kept = []  # for each brain, in order: variables for its gradients
-        self.updated = self.pulled = 0  # how many learners have got that far in this round
+        self.updated, self.pulled = set(), set()  # numbers of learners that have in this round
 
     def build_update(self, gradients):
-        """A learner's own update keeps its gradients, for the update of all."""
+        """A learner's own update adds to its gradients, for the update of all."""
         kept = [tf.Variable(tf.zeros(w.shape), trainable=False) for w in self.weights]
         self.kept.append(kept)
-        return tf.group(*[k.assign(g, read_value=False) for k, g in zip(kept, gradients)])
+        return tf.group(*[k.assign_add(g, read_value=False) for k, g in zip(kept, gradients)])
 
     def initialize(self):
         if not self.options.play:
@@ -53,20 +53,22 @@ class Server(a3c.ParameterServer):
         """Learner `number` has kept its gradient. The last one makes the update of all. Then each
         waits until those with smaller numbers have pulled."""
         with self.progress.changed:
-            self.updated += 1
-            if self.updated == self.learners:
+            if number not in self.pulled:
+                raise RuntimeError("a learner has to pull before each update")
+            self.updated.add(number)
+            if len(self.updated) == self.learners:
                 self.update()
                 self.frame = self.progress.frames
-                self.updated = self.pulled = 0
+                self.updated, self.pulled = set(), set()
                 self.progress.changed.notify_all()
-            self.wait_until(lambda: self.pulled == number)
+            self.wait_until(lambda: len(self.pulled) == number)
 
-    def has_pulled(self):
-        """A learner has the new weights. Nobody plays until all have them."""
+    def has_pulled(self, number):
+        """Learner `number` has the new weights. Nobody plays until all have them."""
         with self.progress.changed:
-            self.pulled += 1
+            self.pulled.add(number)
             self.progress.changed.notify_all()
-            self.wait_until(lambda: self.pulled == self.learners)
+            self.wait_until(lambda: len(self.pulled) == self.learners)
 
     def wait_until(self, condition):
         """Raises Stopped if the condition can't come true any more, because a learner has ended."""
@@ -88,7 +90,7 @@ class Brain(a3c.LocalBrain):
     def pull_parameter_server(self):
         super().pull_parameter_server()
         if self.number < self.server.learners:  # the test thread pulls alone
-            self.server.has_pulled()
+            self.server.has_pulled(self.number)
 
 
 class Agent(a3c.Agent):

@@ -1,0 +1,129 @@
+"""Check your answer to an exercise: python .github/scripts/check.py gae FILE
+
+FILE is the script with your changes. `gae`: an update of ten steps has to move the shared weights
+as generalized advantage estimation says (γ = 0.99, λ = 0.95). `synchronous`: no learner may act
+with other weights than the shared ones, and eight learners make one update where each of them would
+make one. FILE may also be a program whose main takes the script's classes.
+"""
+import contextlib
+import importlib.util
+import io
+import sys
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+STEPS, LAMBDA, H = 10, 0.95, 1e-3
+LEARNERS, FRAMES = 8, 2000
+
+
+def load(path):
+    sys.path.insert(0, str(ROOT))
+    spec = importlib.util.spec_from_file_location("answer", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def forward(weights, s):
+    hidden_w, hidden_b, actor_w, actor_b, critic_w, critic_b = weights
+    h = np.maximum(s @ hidden_w + hidden_b, 0)
+    e = np.exp(h @ actor_w + actor_b)
+    return e / e.sum(axis=1, keepdims=True), (h @ critic_w + critic_b)[:, 0]
+
+
+def gae(r, v, terminal):
+    """Aₜ = δₜ + γλ·Aₜ₊₁. r: (STEPS,). v: of all states, with the one after the last step."""
+    advantages, later = np.zeros(STEPS), 0.0
+    for t in reversed(range(STEPS)):
+        v_ = 0.0 if terminal and t == STEPS - 1 else v[t + 1]
+        advantages[t] = later = r[t] + 0.99 * v_ - v[t] + 0.99 * LAMBDA * later
+    return advantages
+
+
+def loss(weights, s, a, advantages, targets):
+    p, v = forward(weights, s)
+    actor = -np.log(p[np.arange(STEPS), a]) * advantages
+    return np.mean(actor + 0.5 * (targets - v) ** 2 + 0.01 * (p * np.log(p)).sum(axis=1))
+
+
+def gradient(weights, *args):
+    """By central differences."""
+    found = []
+    for w in weights:
+        of_array = np.zeros_like(w)
+        for i in np.ndindex(*w.shape):
+            w[i] += H
+            above = loss(weights, *args)
+            w[i] -= 2 * H
+            of_array[i] = (above - loss(weights, *args)) / (2 * H)
+            w[i] += H
+        found.append(of_array)
+    return found
+
+
+def check_gae(a3c):
+    """Returns what is wrong, or nothing. Two segments: one in an episode, and one at its end."""
+    class Server(a3c.ParameterServer):
+        def build_optimizer(self):
+            return a3c.tf.train.GradientDescentOptimizer(1.0)  # it moves by minus the gradient
+
+    rng = np.random.default_rng(0)
+    with a3c.tf.Graph().as_default():
+        options = a3c.parse(["--render", "none", "--seed", "0"])
+        a3c.tf.set_random_seed(0)
+        server = Server(options, a3c.Progress(options))
+        brain = a3c.LocalBrain("local_thread1", server)
+        agent = a3c.Agent(brain, None)
+        server.initialize()
+    for terminal in False, True:
+        brain.pull_parameter_server()
+        before = [w.astype(float) for w in server.session.run(server.weights)]
+        s, r = rng.normal(size=(STEPS + 1, 4)), rng.normal(size=STEPS)
+        a = rng.integers(2, size=STEPS)
+        for t in range(STEPS):
+            end = terminal and t == STEPS - 1
+            agent.advantage_push_local_brain(s[t], a[t], r[t], s[t + 1], end, end)
+        brain.update_parameter_server()
+        moved = [w - x for w, x in zip(server.session.run(server.weights), before)]
+        _, v = forward(before, s)
+        advantages = gae(r, v, terminal)
+        wanted = gradient(before, s[:-1], a, advantages, v[:-1] + advantages)
+        if not all(np.allclose(m, -g, atol=1e-3) for m, g in zip(moved, wanted)):
+            where = "at the end of an episode" if terminal else "in the middle of an episode"
+            return f"the update {where} isn't what GAE says"
+
+
+def check_synchronous(program):
+    """Returns what is wrong, or nothing."""
+    a3c = sys.modules["a3c_cartpole"] if hasattr(program, "a3c") else program
+    versions, stale = set(), []
+
+    class Brain(a3c.LocalBrain):
+        def predict_p(self, s):
+            mine, servers = self.server.session.run([self.weights, self.server.weights])
+            versions.add(b"".join(w.tobytes() for w in servers))
+            stale.append(not all(map(np.array_equal, mine, servers)))
+            return super().predict_p(s)
+
+    words = f"--render none --seed 0 --workers {LEARNERS} --max-frames {FRAMES}"
+    with contextlib.redirect_stdout(io.StringIO()):
+        program.main(words.split(), brain_class=Brain)
+    if any(stale):
+        return f"{sum(stale)} of {len(stale)} actions were chosen with outdated weights"
+    if len(versions) > FRAMES / LEARNERS / 4:  # in most rounds every learner plays about ten steps
+        return f"{len(versions)} updates in {FRAMES} frames are too many"
+
+
+def main():
+    checks = {"gae": check_gae, "synchronous": check_synchronous}
+    if len(sys.argv) != 3 or sys.argv[1] not in checks:
+        sys.exit(__doc__)
+    wrong = checks[sys.argv[1]](load(sys.argv[2]))
+    print(wrong or "Right")
+    return int(wrong is not None)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

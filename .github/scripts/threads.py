@@ -1,0 +1,119 @@
+"""Measure what threads are good for: python .github/scripts/threads.py [TASK]...
+
+TASK is cartpole or acrobot (the program on the variants' page). Learners that don't wait for each
+other, the script's, are compared with those of synchronous.py, over seeds 0 to 49. The cases take
+turns. All results go into .github/data/threads.json. Without a TASK, it only shows them.
+"""
+import json
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / ".github" / "data" / "threads.json"
+PAGE = ROOT / "tests" / "variants" / "README.md"
+SEEDS = 50
+LIMIT = 400_000  # frames; a run that didn't learn counts as this many
+FRAMES, SECONDS = "frames", "learning"
+# {case: learners, whether they wait for each other, what the learning rate is multiplied by}
+CASES = {"1 thread": (1, False, 1), "2 threads": (2, False, 1), "8 threads": (8, False, 1),
+         "32 threads": (32, False, 1), "8 that wait": (8, True, 1),
+         "8 that wait, rate × 2": (8, True, 2), "8 that wait, rate × 4": (8, True, 4)}
+REFERENCE = "8 threads"
+
+
+def program(task, wait, factor):
+    """A module with a main, for `benchmark.learn`."""
+    text = "import a3c_cartpole as a3c\n\n\ndef main():\n    return a3c.main()\n"
+    if task == "acrobot":
+        page = PAGE.read_text(encoding="utf-8")
+        [text] = re.findall(r"^```python\n(import sys\nimport a3c.*?)^```", page, re.M | re.S)
+        start = 'if __name__ == "__main__":\n    sys.exit('
+        assert text.count(start) == 1
+        text = text.replace(start, "def main():\n    return (")
+        text = text.replace("AdamOptimizer(1e-3)", f"AdamOptimizer(1e-3 * {factor})")
+    if wait:
+        text = "import synchronous\n" + text.replace("a3c.main(", "synchronous.main(")
+    return text + f"\n\na3c.LEARNING_RATE *= {factor}\n"
+
+
+def count(task):
+    sys.path.insert(0, str(ROOT / "tests"))
+    import benchmark
+    results = {case: [] for case in CASES}
+    for seed in range(SEEDS):
+        for case, (learners, wait, factor) in CASES.items():
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder, "measured.py")
+                path.write_text(program(task, wait, factor), encoding="utf-8")
+                options = "--workers", learners, "--max-frames", LIMIT, "--test-episodes", 1
+                run = benchmark.learn(seed, path, "", options)
+            results[case].append([run.get("frames"), run.get("learning"), run["failed"]])
+    return results
+
+
+def column(rows, key):
+    """The frames or seconds of each run. One that didn't learn counts as more than all others."""
+    index = [FRAMES, SECONDS].index(key)
+    return np.array([np.inf if row[index] is None else row[index] for row in rows])
+
+
+def ratio(rows, others, key):
+    """The ratio of two groups' medians, and the bounds of a 95% interval: where the ratio lies if
+    runs are drawn from both groups again and again, with replacement."""
+    from scipy import stats
+
+    def of_medians(x, y, axis=-1):
+        return np.median(x, axis=axis) / np.median(y, axis=axis)
+    groups = column(rows, key), column(others, key)
+    found = stats.bootstrap(groups, of_medians, method="percentile", vectorized=True,
+                            rng=np.random.default_rng(0))
+    return of_medians(*groups), *found.confidence_interval
+
+
+def holm(found):
+    """{case: p} corrected by Holm's method: the chance that any of them is below 0.05 although
+    nothing differs anywhere is at most 5%."""
+    largest, corrected = 0.0, {}
+    for i, case in enumerate(sorted(found, key=found.get)):
+        largest = max(largest, min(1.0, found[case] * (len(found) - i)))
+        corrected[case] = largest
+    return corrected
+
+
+def show(results):
+    from scipy import stats
+    p = holm({(task, case, key): stats.mannwhitneyu(column(rows, key),
+                                                    column(cases[REFERENCE], key)).pvalue
+              for task, cases in results.items() for case, rows in cases.items()
+              for key in (FRAMES, SECONDS) if case != REFERENCE})
+    for task, cases in results.items():
+        for case, rows in cases.items():
+            learned = sum(row[0] is not None for row in rows)
+            print(f"{task}, {case}: {learned} of {len(rows)} learned, "
+                  f"{sum(row[2] for row in rows)} evaluations failed")
+            for key, form in (FRAMES, ",.0f"), (SECONDS, ".2f"):
+                line = f"  {key}: median {np.median(column(rows, key)):{form}}"
+                if case != REFERENCE:
+                    middle, low, high = ratio(rows, cases[REFERENCE], key)
+                    line += (f", ratio {middle:.2f} ({low:.2f} to {high:.2f}), "
+                             f"p = {p[task, case, key]:.2g}")
+                print(line)
+
+
+def load():
+    return json.loads(DATA.read_text()) if DATA.exists() else {}
+
+
+def main():
+    for task in sys.argv[1:]:
+        counted = {task: count(task)}
+        DATA.write_text(json.dumps({**load(), **counted}).replace("]], ", "]],\n") + "\n")
+    show(load())
+
+
+if __name__ == "__main__":
+    main()
