@@ -79,6 +79,11 @@ class Progress(a3c.Progress):
         episodes.append((self.frames, float(score)))
         return super().episode_ended(score)
 
+    def evaluated(self, passed):
+        if passed:
+            atexit.register(print, "Seconds:", self.seconds())
+        super().evaluated(passed)
+
 
 if __name__ == "__main__":
     a3c.Progress = Progress
@@ -249,10 +254,12 @@ def learn(seed, program, patch, options):
                  folder=program.resolve().parent) as process:
         for line in process.stdout:
             text += line
-            if match := re.match(r"Learned after (\d+) frames, (\d+) episodes, ([\d.]+) s", line):
+            if match := re.match(r"Learned after (\d+) frames, (\d+) episodes", line):
                 result |= {"frames": int(match[1]), "episodes": int(match[2]),
-                           "learning": float(match[3]), "whole": time.perf_counter() - start}
+                           "whole": time.perf_counter() - start}
         result["learned"] = process.wait() == 0
+    if result["learned"]:
+        result["learning"] = float(re.search(r"^Seconds: (\S+)", text, re.M)[1])
     result["limit"] = float(re.search(r"^Limit: (\S+)", text, re.M)[1])
     episodes = json.loads(re.search(r"^Episodes: (.*)", text, re.M)[1])
     result["early"] = early(episodes)

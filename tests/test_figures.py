@@ -24,15 +24,28 @@ def drawn(tmp_path_factory):
     return folder
 
 
+def pictures(folder):
+    """{name: path}, with those of the folder in it"""
+    return {str(path.relative_to(folder)): path for path in folder.rglob("*.*")}
+
+
 def test_those_are_all_pictures_of_the_pages_and_none_is_blank(drawn):
-    assert {path.name for path in drawn.iterdir()} == {x.name for x in figures.PICTURES.iterdir()}
-    for path in drawn.iterdir():
+    assert pictures(drawn).keys() == pictures(figures.PICTURES).keys()
+    for path in pictures(drawn).values():
         assert len(Image.open(path).convert("RGB").getcolors(2 ** 24)) > 10
 
 
-def test_the_film_is_small_enough_for_a_page(drawn):
-    assert (drawn / "film.gif").stat().st_size <= 500_000
-    assert (figures.PICTURES / "film.gif").stat().st_size <= 500_000
+def test_the_films_are_small_enough_for_a_page(drawn):
+    for folder in drawn, figures.PICTURES:
+        for path in folder.rglob("*.gif"):
+            assert path.stat().st_size <= 500_000
+
+
+def test_the_japanese_pictures_have_no_english_words(monkeypatch):
+    monkeypatch.setattr(figures, "language", "ja")
+    assert figures.translated("evaluation\nfailed: 122.3") == "評価\n不合格：122.3"
+    with pytest.raises(KeyError):
+        figures.translated("words that nobody has translated")
 
 
 def test_the_recorded_data_are_small():

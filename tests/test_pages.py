@@ -1,5 +1,7 @@
 """The pages: their commands run, their code fits the script, their links lead somewhere."""
+import ast
 import collections
+import itertools
 import os
 import re
 import shlex
@@ -14,6 +16,7 @@ import exercises
 import imageio.v3 as iio
 import numpy as np
 import pytest
+import scipy
 import threads
 from helpers import ROOT, SCRIPT, a3c, environment_variables, finish, start
 
@@ -71,12 +74,25 @@ def numbers(text):
 
 def test_the_japanese_page_has_the_code_the_pictures_and_the_numbers_of_the_readme():
     page = (ROOT / JAPANESE).read_text(encoding="utf-8")
-    assert code(README) <= code(page) <= code(ALL)
-    assert pictures(page) == pictures(README)
+    assert code(README) <= code(page)
+    assert pictures(page) == [path.replace("/", "/ja/") for path in pictures(README)]
     assert not numbers(README) - numbers(page)
     assert not numbers(page) - numbers(ALL)
     tables = [re.findall(r"^\|", text, re.M) for text in (page, README)]
     assert len(tables[0]) >= len(tables[1])
+
+
+def test_the_methods_shown_with_japanese_comments_are_the_scripts():
+    page = (ROOT / JAPANESE).read_text(encoding="utf-8")
+    script = {node.name: node for node in ast.walk(ast.parse(SCRIPT.read_text(encoding="utf-8")))
+              if isinstance(node, ast.FunctionDef)}
+    shown = [node for block in blocks("python", page) if block.startswith("def ")
+             for node in ast.parse(block).body]
+    assert [node.name for node in shown] == [
+        "advantage_push_local_brain", "queue_oldest", "build_loss"]
+    for node in shown:
+        del script[node.name].body[0]  # the docstring
+        assert ast.unparse(node) == ast.unparse(script[node.name])
 
 
 def test_every_line_of_code_in_the_lesson_stands_in_the_script():
@@ -109,7 +125,7 @@ def test_every_name_in_the_pseudocode_and_the_tables_is_the_scripts():
     [pseudocode] = re.findall(r"^```\n(repeat.*?)^```", README, re.M | re.S)
     names = set(re.findall(r"\b\w+(?=\()|\b\w*[a-z]_\w*|\b[A-Z][A-Za-z_]+", pseudocode))
     assert len(names) > 15 and names <= set(re.findall(r"\w+", "".join(LINES)))
-    for row in re.findall(r"^\|.*$", README, re.M):
+    for row in re.findall(r"^\|.*$", README + PAGES["tests/variants/README.md"], re.M):
         for name in re.findall(r"`((?:[A-Z]\w+\.)?_?[a-z]+(?:_[a-z]+)+)`", row):
             owner, _, attribute = name.rpartition(".")
             assert re.search(rf"\b{attribute}\b", "\n".join(LINES)), row
@@ -155,17 +171,41 @@ def test_the_table_of_threads_is_what_the_command_prints(capsys):
     rows = [[cell.strip(" *") for cell in row.split("|")[1:-1]] for row in table.splitlines()]
     assert [case for case, *_ in rows] == list(threads.CASES)
     for case, *cells in rows:
-        [lines] = re.findall(rf"^cartpole, {re.escape(case)}: (.*\n(?:  .*\n)+)", printed, re.M)
-        for cell in filter(None, cells):
-            assert cell in lines, (case, cell)
+        lines = re.findall(rf"^\w+, {re.escape(case)}: .*\n  frames: median (.*)\n"
+                           r"  seconds: median (.*)\n", printed, re.M)
+        for cell, line in zip(cells, itertools.chain(*lines), strict=True):
+            median, *ratio = re.split(r" · ", cell)
+            assert line.split(", ratio")[0] == median
+            assert not ratio or f", ratio {ratio[0]}, p" in line, (case, cell)
 
 
 def test_a_ratio_of_medians_comes_with_an_interval_and_p_values_are_corrected(rng):
-    slow, fast = ([[frames, 1.0, 0] for frames in rng.normal(mean, 5, 50)] for mean in (200, 100))
-    middle, low, high = threads.ratio(slow, fast, threads.FRAMES)
+    slow, fast = rng.normal(200, 5, 50), rng.normal(100, 5, 50)
+    middle, low, high = exercises.ratio(slow, fast)
     assert 1.9 < low < middle < high < 2.1
-    assert threads.holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx(
-        {"a": 0.03, "b": 0.06, "c": 0.06})  # 3 times the smallest, 2 times the next; never smaller
+    groups = {i: (rng.normal(shift, 1, 20), rng.normal(0, 1, 20))
+              for i, shift in enumerate((3, 0.9, 0, 0))}
+    alone = sorted((scipy.stats.mannwhitneyu(*pair).pvalue, i) for i, pair in groups.items())
+    wanted, largest = {}, 0
+    for times, (p, i) in zip((4, 3, 2, 1), alone):
+        wanted[i] = largest = max(largest, min(1, times * p))
+    assert exercises.rank_tests(groups) == pytest.approx(wanted)
+    assert len(set(wanted.values())) > 1
+
+
+def test_a_run_that_did_not_learn_is_longer_than_any_other():
+    rows = [[None, None, 0, 0]] * 3 + [[400_000, 9, 0, 200.0]] * 2
+    assert np.median(exercises.column(rows, exercises.FRAMES)) == np.inf
+
+
+def test_a_curve_is_the_mean_of_the_latest_fifty_scores(monkeypatch):
+    monkeypatch.setattr(exercises, "GRID", np.array([0, 10, 60, 61, 80, 100]))
+    episodes = [(frame, 2 * frame) for frame in range(10, 91)]
+    found = exercises.curve(episodes, 90, 199.5)
+    wanted = [20, np.mean([2 * x for x in range(11, 61)]), np.mean([2 * x for x in range(12, 62)]),
+              np.mean([2 * x for x in range(31, 81)]), 199.5]
+    assert np.isnan(found[0])
+    np.testing.assert_allclose(found[1:], wanted)
 
 
 def test_every_option_is_explained(capsys):
@@ -187,7 +227,7 @@ def test_every_change_to_try_fits_and_runs(tmp_path, capsys, diff):
 
 def test_our_lines_for_the_papers_return_look_ahead_to_the_end_of_the_segment(tmp_path, rng):
     """An episode of 23 steps has segments of 10, 10 and 3."""
-    [diff] = exercises.changes()["15"]
+    [diff] = exercises.changes()["18"]
     changed = exercises.apply(diff, SCRIPT.read_text(encoding="utf-8"))
     (tmp_path / "a3c_cartpole.py").write_text(changed, encoding="utf-8")
     module = benchmark.load("changed", tmp_path)
@@ -206,14 +246,14 @@ def test_our_lines_for_the_papers_return_look_ahead_to_the_end_of_the_segment(tm
 
 
 @pytest.mark.parametrize("what, program, says", [
-    ("gae", "16", "Right"), ("gae", "0", "in the middle"), ("gae", "λ = 0.9", "in the middle"),
+    ("gae", "19", "Right"), ("gae", "0", "in the middle"), ("gae", "λ = 0.9", "in the middle"),
     ("gae", "0 behind the end", "at the end"), ("synchronous", "0", "outdated weights"),
     ("synchronous", ROOT / "tests" / "variants" / "synchronous.py", "Right")])
 def test_the_checks_of_written_exercises_accept_our_answers_only(tmp_path, what, program, says):
     command = f".github/scripts/check.py {what} a3c_cartpole.py"
     assert f"python {command}" in COMMANDS
     if isinstance(program, str):
-        text = exercises.changed_script("0" if program == "0" else "16")
+        text = exercises.changed_script("0" if program == "0" else "19")
         if program == "λ = 0.9":
             text = text.replace("GAMMA * 0.95", "GAMMA * 0.9")
         if program == "0 behind the end":
@@ -270,8 +310,7 @@ def test_the_pages_show_every_variant():
     assert sorted(set(commands)) == variants
     for name in "README.md", JAPANESE:
         text = (ROOT / name).read_text(encoding="utf-8")
-        rows = re.findall(r"^\| \[`(\S+)`\]\(\S*tests/variants/\1\)", text, re.M)
-        assert sorted(rows) == variants
+        assert set(variants) <= set(re.findall(r"\[`(\S+)`\]\(\S*tests/variants/\1\)", text))
 
 
 def forms(text):

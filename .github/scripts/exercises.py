@@ -1,13 +1,12 @@
 """Count the exercises: python .github/scripts/exercises.py [NUMBER]...
 
-Makes each change that .github/pages/exercises.md shows, and lets the changed script learn with
-seeds 0 to 19. The unchanged script, number 0, learns with seeds 0 to 99. All results go into
-.github/data/exercises.json. Without a NUMBER, it only shows what was counted. With `values NUMBER`
-it shows what V is like after learning, with seeds 0 to 4.
+Makes the change that the lesson or .github/pages/exercises.md shows, and lets the changed script
+learn with seeds 0 to 19. The unchanged script, number 0, learns with seeds 0 to 99, and exercise 5
+with seeds 100 to 199. All results go into .github/data. Without a NUMBER, it only shows what was
+counted. With `values NUMBER` it shows what V is like after learning, with seeds 0 to 4.
 """
 import importlib.util
 import json
-import math
 import re
 import sys
 import tempfile
@@ -17,19 +16,25 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / ".github" / "data" / "exercises.json"
-PAGE = ROOT / ".github" / "pages" / "exercises.md"
-LIMIT = 400_000  # frames; a run that didn't learn counts as this many
-# Exercises without a change to the script, and one with the change of another one besides.
-OPTIONS = {"11 (1)": ["--workers", "1"], "11 (2)": ["--workers", "2"],
-           "11 (32)": ["--workers", "32"]}
-TOGETHER = {"13+14": ["13", "14"]}
+CURVES = ROOT / ".github" / "data" / "hundred.npz"
+PAGES = ROOT / "README.md", ROOT / ".github" / "pages" / "exercises.md"
+LIMIT = 400_000  # frames; a run that didn't learn counts as infinitely long
+SEEDS = {"0": range(100), "5": range(100, 200)}
+TOGETHER = {"5+17": ["5", "17"]}
+# What a row holds: frames until learned, frames until fifty episodes first averaged 100 (None:
+# never), evaluations that failed, and the policy's mean score in 100 episodes
+FRAMES, EARLY, FAILED, POLICY = range(4)
+GRID = np.arange(0, 100_001, 500)  # frames at which the picture of a hundred runs has points
 
 
 def changes():
     """{number of an exercise: what it changes, as lines that begin with - and +}"""
-    parts = re.split(r"^\*\*(\d+)\. ", PAGE.read_text(encoding="utf-8"), flags=re.M)[1:]
-    return {number: re.findall(r"^```diff\n(.*?)^```", text, re.M | re.S)
-            for number, text in zip(parts[::2], parts[1::2])}
+    found = {}
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for number, answer in re.findall(r"^\*\*(\d+)\. (.*?</details>)", text, re.M | re.S):
+            found[number] = re.findall(r"^```diff\n(.*?)^```", answer, re.M | re.S)
+    return found
 
 
 def apply(diff, text):
@@ -50,17 +55,32 @@ def changed_script(number):
 
 
 def count(number):
+    """Returns the rows. For number 0 it also keeps the curves."""
     sys.path.insert(0, str(ROOT / "tests"))
     import benchmark
-    options = ["--max-frames", str(LIMIT), *OPTIONS.get(number, [])]
-    rows = []
+    rows, curves = [], []
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, "a3c_cartpole.py")
         program.write_text(changed_script(number), encoding="utf-8")
-        for seed in range(100 if number == "0" else 20):
-            run = benchmark.learn(seed, program, "", options)
+        for seed in SEEDS.get(number, range(20)):
+            run = benchmark.learn(seed, program, "", ["--max-frames", str(LIMIT)])
             rows.append([run.get(key) for key in ("frames", "early", "failed", "policy")])
+            curves.append(curve(run["scores"], run.get("frames", LIMIT), run["policy"]))
+    if number == "0":
+        np.savez_compressed(CURVES, means=np.array(curves, np.float32))
     return rows
+
+
+def curve(episodes, learned, policy):
+    """The mean score of the latest fifty episodes at the frames of GRID. From the frame on at which
+    the run has learned, it is the mean score of the learned policy."""
+    ends, scores = np.array(episodes).T
+    sums = np.cumsum([0.0, *scores])
+    n = np.searchsorted(ends, GRID, side="right")  # episodes that have ended by then
+    first = np.maximum(n - 50, 0)
+    means = (sums[n] - sums[first]) / np.maximum(n - first, 1)
+    means[n == 0] = np.nan
+    return np.where(GRID >= learned, policy, means)
 
 
 def values(number, seed):
@@ -91,42 +111,65 @@ def values(number, seed):
     return found
 
 
-def median(rows, column):
-    return float(np.median([row[column] or LIMIT for row in rows]))
+def column(rows, i):
+    """The frames of each run. One that never got there counts as infinitely long."""
+    return np.array([np.inf if row[i] is None else row[i] for row in rows])
 
 
-def band(rows, column):
-    """Where the median of twenty of these runs lies in 99 % of random draws."""
-    values = np.array([row[column] or LIMIT for row in rows])
-    draws = np.random.default_rng(0).choice(values, (100_000, 20))
-    return np.percentile(np.median(draws, axis=1), (0.5, 99.5))
+def ratio(x, y):
+    """The ratio of two groups' medians, and the bounds of its 95% interval: where it lies if runs
+    are drawn from both groups again and again, with replacement (the bootstrap)."""
+    from scipy import stats
+
+    def of_medians(x, y, axis=-1):
+        return np.median(x, axis=axis) / np.median(y, axis=axis)
+    found = stats.bootstrap((x, y), of_medians, method="percentile", vectorized=True,
+                            rng=np.random.default_rng(0))
+    return of_medians(x, y), *found.confidence_interval
 
 
-def rank_test(rows, others):
-    """The chance of ranks this different if nothing differs (Mann and Whitney's test)."""
-    a, b = ([row[0] or LIMIT for row in some] for some in (rows, others))
-    u = sum((x > y) + (x == y) / 2 for x in a for y in b)
-    n, m = len(a), len(b)
-    _, ties = np.unique(a + b, return_counts=True)
-    spread = n * m / 12 * (n + m + 1 - (ties ** 3 - ties).sum() / ((n + m) * (n + m - 1)))
-    return math.erfc(abs(u - n * m / 2) / math.sqrt(2 * spread))
+def rank_tests(pairs):
+    """{case: p} of Mann and Whitney's test for {case: two groups}, corrected by Holm's method: the
+    chance that any p is below 0.05 although nothing differs anywhere is at most 5%."""
+    from scipy import stats
+    p = {case: stats.mannwhitneyu(*groups).pvalue for case, groups in pairs.items()}
+    largest, corrected = 0.0, {}
+    for i, case in enumerate(sorted(p, key=p.get)):
+        largest = max(largest, min(1.0, p[case] * (len(p) - i)))
+        corrected[case] = largest
+    return corrected
+
+
+def compare(results):
+    """{(number, FRAMES or EARLY): ratio to the unchanged script, its bounds, p}"""
+    pairs = {(number, i): (column(rows, i), column(results["0"], i))
+             for number, rows in results.items() if number != "0" for i in (FRAMES, EARLY)}
+    p = rank_tests(pairs)
+    return {case: (*ratio(*groups), p[case]) for case, groups in pairs.items()}
 
 
 def show(results):
-    unchanged = results["0"]
-    for column, name in (0, "until learned"), (1, "until fifty episodes average 100"):
-        low, high = band(unchanged, column)
-        print(f"Median frames {name}, of twenty unchanged runs: {low:,.0f} to {high:,.0f}")
+    from scipy import stats
+    compared = compare(results)
+    good = {number: sum(row[FRAMES] is not None and row[POLICY] >= 195 for row in rows)
+            for number, rows in results.items()}
     for number, rows in results.items():
-        learned = [row for row in rows if row[0]]
-        policies = sorted(row[3] for row in learned)
-        good = sum(policy >= 195 for policy in policies)
-        failed = [row[2] for row in rows]
-        print(f"{number:8} {len(learned)} of {len(rows)} learned, median {median(rows, 0):,.0f}, "
-              f"worst {max(row[0] or LIMIT for row in rows):,}; half way {median(rows, 1):,.0f}; "
-              f"{sum(failed)} evaluations failed in {sum(map(bool, failed))} runs; "
-              f"{good} policies ≥ 195, worst {min(policies, default=0):.1f}; "
-              f"p = {rank_test(rows, unchanged):.2g}")
+        learned = [row for row in rows if row[FRAMES]]
+        worst = max((row[FRAMES] for row in learned), default=0)
+        print(f"Exercise {number}: {len(learned)} of {len(rows)} learned, worst {worst:,}")
+        for i, what in (EARLY, "until fifty episodes average 100"), (FRAMES, "until learned"):
+            line = f"  frames {what}: median {np.median(column(rows, i)):,.0f}"
+            if number != "0":
+                middle, low, high, p = compared[number, i]
+                line += f", ratio {middle:.2f} ({low:.2f} to {high:.2f}), p = {p:.2g}"
+            print(line)
+        failed = [row[FAILED] for row in rows]
+        print(f"  evaluations that failed: {sum(failed)}, in {sum(map(bool, failed))} runs")
+        low, high = stats.binomtest(good[number], len(rows)).proportion_ci()
+        tables = [[good[x], len(results[x]) - good[x]] for x in (number, "0")]
+        print(f"  policies ≥ 195: {good[number]} of {len(rows)} ({low:.1%} to {high:.1%}), "
+              f"worst {min((row[POLICY] for row in learned), default=0):.1f}; "
+              f"p = {stats.fisher_exact(tables).pvalue:.2g} by Fisher's test")
 
 
 def load():

@@ -1,6 +1,7 @@
 """Record and draw the pictures of the pages.
 
-    python .github/scripts/figures.py draw             draw all pictures from the recorded data
+    python .github/scripts/figures.py draw             draw all pictures from the recorded data,
+                                                       those of the lesson in Japanese, too
     python .github/scripts/figures.py run LOGDIR FILE  draw a run of your own, written with --logdir
     python .github/scripts/figures.py record [SEED]    learn and play, and keep the data
     python .github/scripts/figures.py record-threads   only the data of threads.png
@@ -8,7 +9,8 @@
                                                        wrote with --logdir DIR/NAME
 
 Eight threads never repeat a run, so the recorded data are kept with the pictures. Drawing needs
-matplotlib but no TensorFlow: the networks are so small that NumPy computes them here.
+matplotlib but no TensorFlow: the networks are so small that NumPy computes them here. The Japanese
+pictures also need matplotlib-fontja, which brings a font.
 """
 import collections
 import contextlib
@@ -16,6 +18,7 @@ import functools
 import io
 import itertools
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -285,7 +288,7 @@ def pushes(weights, s, step, actions, lengths):
     p, [v] = forward(weights, s[np.newaxis])
     score = actions[:, 0] - p[0, 1]  # the derivative of log π(a|s) by the log-odds
     return {"return": score * returns, "return − V(s)": score * (returns - v),
-            "5 rewards + γ⁵V(s′) − V(s), the script's A": score * (bootstrapped - v)}
+            "5 rewards + γ⁵V(s_) − V(s), the script's A": score * (bootstrapped - v)}
 
 
 def record_rollouts():
@@ -317,6 +320,81 @@ def record_variants(folder):
 
 # Drawing
 
+JAPANESE = {  # # stands for a number
+    "untrained": "学習前",
+    "halfway": "学習途中",
+    "learned": "学習後",
+    "# frames": "# フレーム",
+    "step #": "# ステップ",
+    "fallen": "転倒",
+    "time limit": "時間切れ",
+    "π(left)": "π(左)",
+    "π(right)": "π(右)",
+    "evaluation\nfailed: #": "評価\n不合格：#",
+    "evaluation\npassed: #": "評価\n合格：#",
+    "losses near #,\nmean score\n# to #": "損失がほぼ #\n平均スコアは\n#〜#",
+    "score": "スコア",
+    "one episode": "1 エピソード",
+    "mean of the last #": "直近 # エピソードの平均",
+    "actor's\nloss": "actor の\n損失",
+    "critic's\nloss": "critic の\n損失",
+    "losses of single updates (grey) and their mean over # updates":
+        "1 回ごとの更新の損失（灰色）と、# 回の平均（ピンク）",
+    "frames of all threads": "全スレッドのフレーム数",
+    "runs": "回",
+    "# of # runs": "# 回／# 回",
+    "median of # runs": "# 回の中央値",
+    "runs that have learned (right axis)": "学習を終えた回数（右の軸）",
+    "no bias, much noise\nstandard deviation #\nmean # ± #": "バイアスなし、ノイズ大\n標準偏差 #\n平均 # ± #",
+    "no bias, less noise\nstandard deviation #\nmean # ± #": "バイアスなし、ノイズ小\n標準偏差 #\n平均 # ± #",
+    "least noise, but a bias\nstandard deviation #\nmean # ± #":
+        "ノイズ最小、バイアスあり\n標準偏差 #\n平均 # ± #",
+    "right\ndrawn\n(#%)": "右を\n選択\n(#%)",
+    "left drawn": "左を選択",
+    "X = return": "X = 収益",
+    "X = return − V(s)": "X = 収益 − V(s)",
+    "X = # rewards + γ⁵V(s_) − V(s), the script's A": "X = 報酬 # つ + γ⁵V(s_) − V(s)（スクリプトの A）",
+    "return": "収益",
+    "return − V(s)": "収益 − V(s)",
+    "# samples": "# サンプル",
+    "samples in an average": "平均するサンプル数",
+    "error of the average": "平均の誤差",
+    "% of samples": "サンプルの %",
+    "push on the log-odds of right by one sample:\n(a − π(right))·X, with a = # for right, # for left":
+        "1 サンプルが右の対数オッズを動かす量：\n(a − π(右))·X　（a は、右なら #、左なら #）",
+    "server": "サーバー",
+    "thread #": "スレッド #",
+    "milliseconds": "ミリ秒",
+    "three threads on # cores": "3 本のスレッド、# コア",
+    "three threads on one core, as the script does on Linux":
+        "3 本のスレッド、1 コア（Linux でのスクリプトの動き）",
+    "update": "更新",
+    "its age": "勾配の古さ",
+    "older weights": "古い重み",
+    "newer": "新しい重み",
+    "newest": "最新の重み",
+    "falling right": "右へ倒れていく",
+    "falling left": "左へ倒れていく",
+    "push right": "右へ押す",
+    "push left": "左へ押す",
+    "a fall is near": "もうすぐ倒れる",
+    "angular velocity (rad/s)": "角速度（rad/s）",
+    "pole angle (°)": "棒の角度（°）",
+    "untrained\n# frames": "学習前\n# フレーム",
+    "halfway\n# frames": "学習途中\n# フレーム",
+    "learned\n# frames": "学習後\n# フレーム",
+    "π(right) = ½": "π(右) = ½",
+    "the pole in one of the falls, every fourth step (tilt drawn twice as large)":
+        "そのうちの 1 回の棒の様子、4 ステップごと（傾きは 2 倍に描いた）",
+    "the return that followed, −#ᵏ": "実際の収益 −#ᵏ",
+    "V(s), mean of # falls": "V(s)、# 回の平均",
+    "V(s) in each of them": "各回の V(s)",
+    "still up: better than expected": "倒れていない：期待以上",
+    "about to fall:\nworse than expected": "もうすぐ倒れる：\n期待以下",
+    "steps until the fall": "倒れるまでのステップ数",
+    "mean advantage A": "アドバンテージ A の平均",
+}
+
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"  # Okabe and Ito's palette
 PINK, GREY = "#CC79A7", "#767676"
 LEFT_RIGHT = matplotlib.colors.LinearSegmentedColormap.from_list("", [BLUE, "white", RED])
@@ -329,8 +407,25 @@ plt.rcParams.update({
     "axes.spines.right": False, "figure.constrained_layout.use": True})
 
 
+language = "en"  # of the pictures, see `draw`
+NUMBER = r"\d+(?:[.,]\d+)*"
+
+
+def translated(text):
+    """The text in the language of the pictures. Its numbers stay, in their order."""
+    if language == "en" or not re.search("[a-z]{3}", text):
+        return text
+    numbers = iter(re.findall(NUMBER, text))
+    japanese = JAPANESE[re.sub(NUMBER, "#", text)]
+    return re.sub("#", lambda _: next(numbers), japanese)
+
+
 def save(figure, path):
     """As a PNG of 256 colours, which is a third as large."""
+    for text in figure.findobj(matplotlib.text.Text):
+        text.set_text(translated(text.get_text()))
+        if language == "ja":
+            text.set_weight("normal")  # its font has no other
     pixels = io.BytesIO()
     figure.savefig(pixels, dpi=DPI)
     plt.close(figure)
@@ -423,42 +518,71 @@ def draw_variants(path):
 
 
 EXERCISES = {
-    "0": "unchanged", "1": "one reward in a return", "2": "twenty rewards",
-    "3": "update after five samples", "4": "one update per episode", "5": "no entropy term",
-    "6": "critic the actor can change", "7": "moving target", "8": "gradient descent",
-    "9": "learning rate × 10", "10": "learning rate ÷ 10", "11 (1)": "1 thread",
-    "11 (2)": "2 threads", "11 (32)": "32 threads", "12": "all cores", "13": "drawn evaluations",
-    "14": "no evaluation", "13+14": "13 and 14 together", "15": "the paper's return",
-    "16": "GAE"}
+    "1": "one reward in a return", "6": "twenty rewards", "18": "the paper's return", "19": "GAE",
+    "7": "update after five samples", "8": "one update per episode", "9": "time limit isn't an end",
+    "4": "critic the actor can change", "10": "no entropy term", "11": "moving target",
+    "12": "gradient descent", "13": "learning rate × 10", "14": "learning rate ÷ 10",
+    "15": "RMSProp from 0", "16": "no ε", "3": "all cores", "17": "drawn evaluations",
+    "5": "no evaluation", "5+17": "5 and 17 together"}
 
 
 def draw_exercises(path):
-    """A row for each exercise, a dot for each run: the frames until it learned."""
+    """A row for each exercise: the ratio of its median of frames to the unchanged script's."""
     import exercises
     results = exercises.load()
-    low, high = exercises.band(results["0"], 0)
-    figure, panel = plt.subplots(figsize=(WIDTH, 6.6))
-    panel.axvspan(low, high, color=GREEN, alpha=0.2, linewidth=0,
-                  label="99 % of medians of twenty unchanged runs")
+    compared = exercises.compare(results)
+    middle = np.median(exercises.column(results["0"], exercises.FRAMES))
+    limit = exercises.LIMIT / middle
+    figure, panel = plt.subplots(figsize=(WIDTH, 6.4))
+    panel.axvline(1, color="black", linewidth=0.8)
     spread = np.random.default_rng(0)
     for row, number in enumerate(EXERCISES):
-        frames = np.array([run[0] or exercises.LIMIT for run in results[number]])
-        learned = np.array([run[0] is not None for run in results[number]])
+        frames = exercises.column(results[number], exercises.FRAMES) / middle
         height = row + spread.uniform(-0.25, 0.25, len(frames))
-        panel.plot(frames[learned], height[learned], ".", color=BLUE, alpha=0.5,
-                   markeredgewidth=0, markersize=7, label="a run" if row == 0 else None)
-        panel.plot(frames[~learned], height[~learned], "x", color=RED, markersize=5,
-                   label="didn't learn" if number == "8" else None)
-        panel.plot(np.median(frames), row, "|", color="black", markersize=15, markeredgewidth=2.5,
-                   label="median" if row == 0 else None)
-    names = [f"{number}  {words}".removeprefix("0  ") for number, words in EXERCISES.items()]
+        panel.plot(frames, height, ".", color=GREY, alpha=0.35, markeredgewidth=0, markersize=7)
+        panel.plot(np.where(np.isinf(frames), limit, np.nan), height, "x", color=GREY, alpha=0.6,
+                   markersize=5)
+        ratio, low, high, p = compared[number, exercises.FRAMES]
+        color = (GREEN if ratio < 1 else RED) if p < 0.05 else "black"
+        if np.isinf(ratio):
+            continue
+        panel.plot([low, min(high, limit)], [row, row], color=color, linewidth=2.5)
+        panel.plot(ratio, row, "o", color=color, markersize=7)
+    for color, words in (("black", "no difference shown"), (RED, "slower"), (GREEN, "faster")):
+        if color != GREEN or any(ratio < 1 and p < 0.05 for (_, i), (ratio, _, _, p)
+                                 in compared.items() if i == exercises.FRAMES):
+            panel.plot([], "o-", color=color, linewidth=2.5, label=words)
+    panel.plot([], ".", color=GREY, markersize=7, label="a run")
+    panel.plot([], "x", color=GREY, markersize=5, label="didn't learn")
+    names = [f"{number}  {words}" for number, words in EXERCISES.items()]
     panel.set_yticks(range(len(names)), names)
     panel.tick_params(axis="y", length=0)
-    panel.set(xscale="log", xlabel="frames until learned", ylim=(len(names) - 0.4, -0.6))
-    panel.xaxis.set_major_locator(matplotlib.ticker.FixedLocator([2e4, 5e4, 1e5, 2e5, 4e5]))
+    panel.set(xscale="log", xlabel="frames until learned, divided by the unchanged script's median",
+              ylim=(len(names) - 0.4, -0.6))
+    panel.xaxis.set_major_locator(matplotlib.ticker.FixedLocator([0.5, 1, 2, 5, 10]))
     panel.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+    panel.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    figure.legend(loc="outside upper left", ncols=5, frameon=False, handletextpad=0.3)
+    save(figure, path)
+
+
+def draw_hundred(path):
+    """The mean scores of a hundred runs against the frames: their median, and the middle 80%."""
+    import exercises
+    means, frames = load("hundred")["means"], exercises.GRID
+    runs = exercises.column(exercises.load()["0"], exercises.FRAMES)
+    low, middle, high = np.nanpercentile(means[:, 1:], (10, 50, 90), axis=0)
+    figure, panel = plt.subplots(figsize=(WIDTH, 3))
+    panel.fill_between(frames[1:], low, high, color=BLUE, alpha=0.25, linewidth=0,
+                       label="80 of 100 runs")
+    panel.plot(frames[1:], middle, color=BLUE, linewidth=2.2, label="median of 100 runs")
+    panel.plot(frames[1:], 2 * np.mean(runs <= frames[1:, np.newaxis], axis=1) * 100, "--",
+               color=GREEN, linewidth=1.8, label="runs that have learned (right axis)")
+    right = panel.secondary_yaxis("right", functions=(lambda x: x / 2, lambda x: x * 2))
+    right.set_ylabel("runs")
+    panel.set(xlabel="frames of all threads", ylabel="score", xlim=(0, 80_000), ylim=(0, 205))
     panel.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    figure.legend(loc="outside upper left", ncols=4, frameon=False, handletextpad=0.3)
+    figure.legend(loc="outside upper left", ncols=3, frameon=False)
     save(figure, path)
 
 
@@ -592,7 +716,7 @@ def lanes(panel, events, seconds):
                 panel.text(at * 1e3, thread + 1.34, age, ha="center", va="top", fontsize=9,
                            color=RED if age else GREY, weight="bold" if age else "normal")
     panel.set(xlim=(0, seconds * 1e3), ylim=(3.75, -0.45))
-    panel.set_yticks(range(4), ["server", "thread 1", "thread 2", "thread 3"])
+    panel.set_yticks(range(4), map(translated, ("server", "thread 1", "thread 2", "thread 3")))
     panel.tick_params(axis="y", length=0)
     panel.spines[["left"]].set_visible(False)
 
@@ -690,23 +814,30 @@ def film_frame(shown, now):
     return picture.resize((800, 300), Image.Resampling.BOX)
 
 
-@functools.cache
 def font(size, bold=False):
-    name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"
-    return ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts/ttf" / name), size)
+    weight = "bold" if bold and language == "en" else "normal"
+    family = plt.rcParams["font.family"][0]
+    return of_family(family, weight, size)
+
+
+@functools.cache
+def of_family(family, weight, size):
+    looked_for = matplotlib.font_manager.FontProperties(family=family, weight=weight)
+    return ImageFont.truetype(matplotlib.font_manager.findfont(looked_for), size)
 
 
 def film_panel(draw, x, name, words, rows, weights, now):
     """One network in the film, 480 wide from x on."""
     states, steps, fallen = rows[:, :4], rows[:, 4], rows[:, 5] > 0
     position, _, angle, _ = states[now]
-    draw.text((x, 8), name, "black", font(32, bold=True))
-    draw.text((x, 48), words, GREY, font(25))
-    draw.text((x + 480, 8), f"step {steps[now]:.0f}", "black", font(27), anchor="ra")
+    draw.text((x, 8), translated(name), "black", font(32, bold=True))
+    draw.text((x, 48), translated(words), GREY, font(25))
+    draw.text((x + 480, 8), translated(f"step {steps[now]:.0f}"), "black", font(27), anchor="ra")
     if fallen[now]:
-        draw.text((x + 480, 48), "fallen", "black", font(27, bold=True), anchor="ra")
+        draw.text((x + 480, 48), translated("fallen"), "black", font(27, bold=True), anchor="ra")
     elif steps[now] == TIME_LIMIT:
-        draw.text((x + 480, 48), "time limit", GREEN, font(27, bold=True), anchor="ra")
+        words = translated("time limit")
+        draw.text((x + 480, 48), words, GREEN, font(27, bold=True), anchor="ra")
 
     middle, ground = x + 240, 270  # the cart stays in the middle and the ground moves
     draw.line([x, ground, x + 480, ground], "black", 3)
@@ -718,8 +849,8 @@ def film_panel(draw, x, name, words, rows, weights, now):
     tip = middle + 150 * np.sin(angle), ground - 32 - 150 * np.cos(angle)
     draw.line([middle, ground - 32, *tip], ORANGE, 13)
 
-    draw.text((x, 320), "π(left)", BLUE, font(27), anchor="lm")
-    draw.text((x + 480, 320), "π(right)", RED, font(27), anchor="rm")
+    draw.text((x, 320), translated("π(left)"), BLUE, font(27), anchor="lm")
+    draw.text((x + 480, 320), translated("π(right)"), RED, font(27), anchor="rm")
     if not fallen[now]:
         right = forward(weights, states[now:now + 1])[0][0, 1]
         edge = x + 110 + 240 * (1 - right)
@@ -774,16 +905,30 @@ def statistics():
 
 
 def draw(folder=PICTURES):
-    """Draw all pictures from the recorded data."""
+    """Draw all pictures from the recorded data, and those of the lesson in Japanese, too."""
+    global language
     folder = Path(folder)
-    draw_film(folder / "film.gif")
-    draw_run(load("run"), folder / "run.png")
-    draw_knows(folder / "knows.png")
-    draw_fall(folder / "fall.png")
-    draw_threads(folder / "threads.png")
-    draw_baseline(folder / "baseline.png")
     draw_variants(folder / "variants.png")
     draw_exercises(folder / "exercises.png")
+    draw_lesson(folder)
+    try:
+        import matplotlib_fontja  # noqa: F401
+    except ModuleNotFoundError as error:
+        sys.exit(f"{error}: run  python -m pip install matplotlib-fontja")
+    plt.rcParams["font.family"] = "IPAexGothic", "DejaVu Sans"
+    language = "ja"
+    (folder / "ja").mkdir(exist_ok=True)
+    draw_lesson(folder / "ja")
+
+
+def draw_lesson(folder):
+    draw_film(folder / "film.gif")
+    draw_run(load("run"), folder / "run.png")
+    draw_hundred(folder / "hundred.png")
+    draw_baseline(folder / "baseline.png")
+    draw_threads(folder / "threads.png")
+    draw_knows(folder / "knows.png")
+    draw_fall(folder / "fall.png")
 
 
 def main(words):

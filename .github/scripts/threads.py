@@ -10,14 +10,15 @@ import sys
 import tempfile
 from pathlib import Path
 
+import exercises
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / ".github" / "data" / "threads.json"
 PAGE = ROOT / "tests" / "variants" / "README.md"
 SEEDS = 50
-LIMIT = 400_000  # frames; a run that didn't learn counts as this many
-FRAMES, SECONDS = "frames", "learning"
+LIMIT = 400_000
+FRAMES, SECONDS = 0, 1  # what the first two numbers of a row are
 # {case: learners, whether they wait for each other, what the learning rate is multiplied by}
 CASES = {"1 thread": (1, False, 1), "2 threads": (2, False, 1), "8 threads": (8, False, 1),
          "32 threads": (32, False, 1), "8 that wait": (8, True, 1),
@@ -55,52 +56,22 @@ def count(task):
     return results
 
 
-def column(rows, key):
-    """The frames or seconds of each run. One that didn't learn counts as more than all others."""
-    index = [FRAMES, SECONDS].index(key)
-    return np.array([np.inf if row[index] is None else row[index] for row in rows])
-
-
-def ratio(rows, others, key):
-    """The ratio of two groups' medians, and the bounds of a 95% interval: where the ratio lies if
-    runs are drawn from both groups again and again, with replacement."""
-    from scipy import stats
-
-    def of_medians(x, y, axis=-1):
-        return np.median(x, axis=axis) / np.median(y, axis=axis)
-    groups = column(rows, key), column(others, key)
-    found = stats.bootstrap(groups, of_medians, method="percentile", vectorized=True,
-                            rng=np.random.default_rng(0))
-    return of_medians(*groups), *found.confidence_interval
-
-
-def holm(found):
-    """{case: p} corrected by Holm's method: the chance that any of them is below 0.05 although
-    nothing differs anywhere is at most 5%."""
-    largest, corrected = 0.0, {}
-    for i, case in enumerate(sorted(found, key=found.get)):
-        largest = max(largest, min(1.0, found[case] * (len(found) - i)))
-        corrected[case] = largest
-    return corrected
-
-
 def show(results):
-    from scipy import stats
-    p = holm({(task, case, key): stats.mannwhitneyu(column(rows, key),
-                                                    column(cases[REFERENCE], key)).pvalue
-              for task, cases in results.items() for case, rows in cases.items()
-              for key in (FRAMES, SECONDS) if case != REFERENCE})
+    pairs = {(task, case, i): (exercises.column(rows, i), exercises.column(cases[REFERENCE], i))
+             for task, cases in results.items() for case, rows in cases.items()
+             for i in (FRAMES, SECONDS) if case != REFERENCE}
+    p = exercises.rank_tests(pairs)
     for task, cases in results.items():
         for case, rows in cases.items():
-            learned = sum(row[0] is not None for row in rows)
+            learned = sum(row[FRAMES] is not None for row in rows)
             print(f"{task}, {case}: {learned} of {len(rows)} learned, "
                   f"{sum(row[2] for row in rows)} evaluations failed")
-            for key, form in (FRAMES, ",.0f"), (SECONDS, ".2f"):
-                line = f"  {key}: median {np.median(column(rows, key)):{form}}"
+            for i, name, form in (FRAMES, "frames", ",.0f"), (SECONDS, "seconds", ".2f"):
+                line = f"  {name}: median {np.median(exercises.column(rows, i)):{form}}"
                 if case != REFERENCE:
-                    middle, low, high = ratio(rows, cases[REFERENCE], key)
+                    middle, low, high = exercises.ratio(*pairs[task, case, i])
                     line += (f", ratio {middle:.2f} ({low:.2f} to {high:.2f}), "
-                             f"p = {p[task, case, key]:.2g}")
+                             f"p = {p[task, case, i]:.2g}")
                 print(line)
 
 
