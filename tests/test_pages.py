@@ -168,15 +168,29 @@ def test_the_table_of_threads_is_what_the_command_prints(capsys):
     threads.show(threads.load())
     printed = capsys.readouterr().out
     table = re.search(r"^\| learners \|.*\n\|-.*\n((?:\|.*\n)+)", README, re.M)[1]
-    rows = [[cell.strip(" *") for cell in row.split("|")[1:-1]] for row in table.splitlines()]
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in table.splitlines()]
     assert [case for case, *_ in rows] == list(threads.CASES)
     for case, *cells in rows:
         lines = re.findall(rf"^\w+, {re.escape(case)}: .*\n  frames: median (.*)\n"
                            r"  seconds: median (.*)\n", printed, re.M)
         for cell, line in zip(cells, itertools.chain(*lines), strict=True):
-            median, *ratio = re.split(r" · ", cell)
-            assert line.split(", ratio")[0] == median
-            assert not ratio or f", ratio {ratio[0]}, p" in line, (case, cell)
+            median, ratio, p = re.fullmatch(r"([\d,.]+?)(?:, ratio (.*), p = (.*))?", line).groups()
+            bold = "**" * (p is not None and float(p) < 0.05)
+            assert cell == (f"{median} · {bold}{ratio}{bold}" if ratio else median), case
+
+
+def test_every_ratio_in_an_answer_is_what_the_command_prints(capsys):
+    exercises.show(exercises.load())
+    printed = capsys.readouterr().out
+    found = 0
+    for page in exercises.PAGES:
+        text = " ".join(page.read_text(encoding="utf-8").split())
+        for number, answer in re.findall(r" \*\*(\d+)\. (.*?</details>)", text):
+            for words in re.findall(r"(\d\.\d\d) times[^()]*?[(,] ?([\d.]+ to [\d.]+)\)", answer):
+                of_exercise = printed.split(f"Exercise {number}: ")[1].split("Exercise")[0]
+                assert "ratio {} ({})".format(*words) in of_exercise, number
+                found += 1
+    assert found >= 18
 
 
 def test_a_ratio_of_medians_comes_with_an_interval_and_p_values_are_corrected(rng):
@@ -364,7 +378,7 @@ def test_the_benchmark_measures_speeds(monkeypatch, capsys):
 
 
 def test_a_reader_can_draw_a_run_of_ones_own(tmp_path):
-    logged = "--render", "none", "--max-frames", "5000", "--logdir", tmp_path / "runs/mine"
+    logged = "--render", "none", "--max-frames", "5000", "--logdir", tmp_path / "runs/first"
     finish(start(*logged, cwd=tmp_path))
     command = re.search(r"`python (\.github/scripts/figures.py run \S+ \S+)`", SENTENCES)[1].split()
     subprocess.run([sys.executable, ROOT / command[0], *command[1:]], cwd=tmp_path, check=True)

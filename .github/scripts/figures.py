@@ -345,15 +345,18 @@ JAPANESE = {  # # stands for a number
     "# of # runs": "# 回／# 回",
     "median of # runs": "# 回の中央値",
     "runs that have learned (right axis)": "学習を終えた回数（右の軸）",
-    "no bias, much noise\nstandard deviation #\nmean # ± #": "バイアスなし、ノイズ大\n標準偏差 #\n平均 # ± #",
-    "no bias, less noise\nstandard deviation #\nmean # ± #": "バイアスなし、ノイズ小\n標準偏差 #\n平均 # ± #",
+    "no bias, much noise\nstandard deviation #\nmean # ± #":
+        "バイアスなし、ノイズ大\n標準偏差 #\n平均 # ± #",
+    "no bias, less noise\nstandard deviation #\nmean # ± #":
+        "バイアスなし、ノイズ小\n標準偏差 #\n平均 # ± #",
     "least noise, but a bias\nstandard deviation #\nmean # ± #":
         "ノイズ最小、バイアスあり\n標準偏差 #\n平均 # ± #",
     "right\ndrawn\n(#%)": "右を\n選択\n(#%)",
     "left drawn": "左を選択",
     "X = return": "X = 収益",
     "X = return − V(s)": "X = 収益 − V(s)",
-    "X = # rewards + γ⁵V(s_) − V(s), the script's A": "X = 報酬 # つ + γ⁵V(s_) − V(s)（スクリプトの A）",
+    "X = # rewards + γ⁵V(s_) − V(s), the script's A":
+        "X = 報酬 # つ + γ⁵V(s_) − V(s)（スクリプトの A）",
     "return": "収益",
     "return − V(s)": "収益 − V(s)",
     "# samples": "# サンプル",
@@ -569,7 +572,7 @@ def draw_exercises(path):
 def draw_hundred(path):
     """The mean scores of a hundred runs against the frames: their median, and the middle 80%."""
     import exercises
-    means, frames = load("hundred")["means"], exercises.GRID
+    means, frames = load("hundred")["means"].astype(float), exercises.GRID
     runs = exercises.column(exercises.load()["0"], exercises.FRAMES)
     low, middle, high = np.nanpercentile(means[:, 1:], (10, 50, 90), axis=0)
     figure, panel = plt.subplots(figsize=(WIDTH, 3))
@@ -580,7 +583,7 @@ def draw_hundred(path):
                color=GREEN, linewidth=1.8, label="runs that have learned (right axis)")
     right = panel.secondary_yaxis("right", functions=(lambda x: x / 2, lambda x: x * 2))
     right.set_ylabel("runs")
-    panel.set(xlabel="frames of all threads", ylabel="score", xlim=(0, 80_000), ylim=(0, 205))
+    panel.set(xlabel="frames of all threads", ylabel="score", xlim=(0, frames[-1]), ylim=(0, 205))
     panel.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     figure.legend(loc="outside upper left", ncols=3, frameon=False)
     save(figure, path)

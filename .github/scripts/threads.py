@@ -52,7 +52,8 @@ def count(task):
                 path.write_text(program(task, wait, factor), encoding="utf-8")
                 options = "--workers", learners, "--max-frames", LIMIT, "--test-episodes", 1
                 run = benchmark.learn(seed, path, "", options)
-            results[case].append([run.get("frames"), run.get("learning"), run["failed"]])
+            seconds = round(run["learning"], 3) if run["learned"] else None
+            results[case].append([run.get("frames"), seconds, run["failed"]])
     return results
 
 
