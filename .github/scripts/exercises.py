@@ -177,6 +177,11 @@ def load():
     return json.loads(DATA.read_text()) if DATA.exists() else {}
 
 
+def keep(results, path=DATA):
+    text = json.dumps(results, separators=(",", ":"))
+    path.write_text(text.replace("]],", "]],\n") + "\n")
+
+
 def main():
     if sys.argv[1:2] == ["values"]:
         for seed in range(5):
@@ -187,7 +192,7 @@ def main():
     results = load()
     for number in sys.argv[1:]:
         results = {**results, number: count(number)}
-        DATA.write_text(json.dumps(results).replace("]], ", "]],\n") + "\n")
+        keep(results)
     show(results)
 
 

@@ -363,7 +363,8 @@ JAPANESE = {  # # stands for a number
     "samples in an average": "平均するサンプル数",
     "error of the average": "平均の誤差",
     "% of samples": "サンプルの %",
-    "push on the log-odds of right by one sample:\n(a − π(right))·X, with a = # for right, # for left":
+    "push on the log-odds of right by one sample:\n"
+    "(a − π(right))·X, with a = # for right, # for left":
         "1 サンプルが右の対数オッズを動かす量：\n(a − π(右))·X　（a は、右なら #、左なら #）",
     "server": "サーバー",
     "thread #": "スレッド #",

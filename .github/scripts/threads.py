@@ -83,7 +83,7 @@ def load():
 def main():
     for task in sys.argv[1:]:
         counted = {task: count(task)}
-        DATA.write_text(json.dumps({**load(), **counted}).replace("]], ", "]],\n") + "\n")
+        exercises.keep({**load(), **counted}, DATA)
     show(load())
 
 
