@@ -16,6 +16,7 @@ import exercises
 import imageio.v3 as iio
 import numpy as np
 import pytest
+import sabotage
 import scipy
 import threads
 from helpers import ROOT, SCRIPT, a3c, environment_variables, finish, start
@@ -365,6 +366,12 @@ def test_the_tools_for_working_on_it_run(command, says):
     result = subprocess.run([sys.executable, *command.split()], cwd=ROOT, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert result.returncode == 0 and re.search(says, result.stdout), result.stdout
+
+
+def test_every_fault_of_sabotage_fits_its_program():
+    for group in sabotage.FAULTS.values():
+        for fault in group:
+            sabotage.program(*fault)  # it raises ValueError if the text doesn't stand there once
 
 
 def test_the_benchmark_measures_speeds(monkeypatch, capsys):
