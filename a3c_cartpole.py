@@ -12,7 +12,7 @@ different episodes instead, and each of them repeats:
     update  compute the gradient of the loss with its copy, and apply it to the shared network
 Actions whose return exceeds V(s) become more likely. The excess is called the advantage.
 
-The classes stand in the order of the Japanese tutorial that this file follows; § is one of its
+The classes are in the order of the Japanese tutorial that this file follows; § marks its
 sections: https://qiita.com/sugulu/items/acbc909dd9b74b043e45. These come from it, not from the
 paper: five-step returns, random actions with probability ε, and time limits that count as an end.
 """
@@ -44,7 +44,7 @@ except ModuleNotFoundError as error:
 except KeyboardInterrupt:
     sys.exit(130)
 gc.enable()
-gc.freeze()  # what has been imported stays, so it is no garbage
+gc.freeze()  # what has been imported stays, so it isn't garbage
 
 tf.disable_eager_execution()
 tf.get_logger().setLevel("FATAL")
@@ -74,7 +74,7 @@ EPS_STEPS = 1600  # over this many frames
 
 
 class ParameterServer:
-    """The shared network and its optimizer (§3.5), and what else all threads use.
+    """The shared network and its optimizer (§3.5), and everything else the threads share.
 
     TensorFlow 1 works in two steps. The methods called `_build_…` and `build_…` only describe
     computations, as a graph. Later a session, which holds the values of all variables, runs parts
@@ -92,7 +92,7 @@ class ParameterServer:
         self.curves = None  # a file for TensorBoard, if --logdir is given
         self.saving = threading.Lock()  # both `main` and the test thread save
         self.helpers = []  # a subclass can add more threads, each a Worker_thread
-        with tf.variable_scope("parameter_server"):  # begins the variables' names
+        with tf.variable_scope("parameter_server"):  # prefixes the variables' names
             self.forward = self._build_model()
         self.weights = tf.trainable_variables("parameter_server/")
         self.optimizer = self.build_optimizer()  # all threads share its averages
@@ -150,7 +150,7 @@ class LocalBrain:
     def __init__(self, name, parameter_server):
         self.server = parameter_server
         self.train_queue = []  # samples for the next update, see `train_push`
-        # The thread's name is a scope: it begins names, such as local_thread1/hidden/biases.
+        # The thread's name is a scope: it prefixes names, such as local_thread1/hidden/biases.
         with tf.variable_scope(name, initializer=tf.zeros_initializer()):  # zeros until a pull
             self.forward = self._build_model()
         self.weights = tf.trainable_variables(name + "/")

@@ -336,7 +336,7 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("ga3c.TRAINING_BATCH", "40", "4000"),
         ("ga3c.Queue.take", "self.progress.learners > TRAINERS", "self.progress.learners"),
         ("ga3c.AskingBrain.update_parameter_server", "self.train_queue = []", "pass")],
-    "variants::ga3c_gives_each_learner_the_policy_of_its_own_state": [
+    "variants::ga3c_gives_each_learner_the_policy_of_its_own_states": [
         ("ga3c.Predictor.work", "zip(answers, np.split(p, ends))",
          "zip(answers[::-1], np.split(p, ends))")],
     "variants::nobody_waits_at_ga3cs_queues_after_a_stop": [
@@ -552,7 +552,8 @@ def run(path, text, tests, seconds):
         shutil.copytree(ROOT / "tests", Path(folder, "tests"))
         shutil.copy(ROOT / "a3c_cartpole.py", folder)
         Path(folder, path).write_text(text, encoding="utf-8")
-        command = [sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider", *tests]
+        command = [sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider",
+                   "-m", "", *tests]  # the long ones, too
         with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True,
                               stderr=subprocess.STDOUT, start_new_session=True) as process:
             try:
@@ -577,7 +578,7 @@ def main():
     if result != "SURVIVES":
         sys.exit(f"{out}\nThe script has to pass these tests before it is broken.")
     with concurrent.futures.ThreadPoolExecutor(2) as two:
-        results = two.map(lambda fault, broken: run(*broken, fault[:1], 120), faults, programs)
+        results = two.map(lambda fault, broken: run(*broken, fault[:1], 240), faults, programs)
         for fault, (result, out) in zip(faults, results):
             survivors += result != "caught"
             print(result, *fault, out[-500:] * (result == "FAILS"), sep=" | ", flush=True)

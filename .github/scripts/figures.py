@@ -341,8 +341,8 @@ JAPANESE = {  # # stands for a number
     "losses of single updates (grey) and their mean over # updates":
         "1 回ごとの更新の損失（灰色）と、# 回の平均（ピンク）",
     "frames of all threads": "全スレッドのフレーム数",
-    "runs": "回",
-    "# of # runs": "# 回／# 回",
+    "runs": "学習を終えた回数",
+    "# of # runs": "中央の # 回（# 回中）",
     "median of # runs": "# 回の中央値",
     "runs that have learned (right axis)": "学習を終えた回数（右の軸）",
     "no bias, much noise\nstandard deviation #\nmean # ± #":
@@ -361,8 +361,8 @@ JAPANESE = {  # # stands for a number
     "return − V(s)": "収益 − V(s)",
     "# samples": "# サンプル",
     "samples in an average": "平均するサンプル数",
-    "error of the average": "平均の誤差",
-    "% of samples": "サンプルの %",
+    "error of the average": "平均の誤差（二乗平均平方根）",
+    "% of samples": "サンプルの割合（%）",
     "push on the log-odds of right by one sample:\n"
     "(a − π(right))·X, with a = # for right, # for left":
         "1 サンプルが右の対数オッズを動かす量：\n(a − π(右))·X　（a は、右なら #、左なら #）",
@@ -375,7 +375,7 @@ JAPANESE = {  # # stands for a number
     "update": "更新",
     "its age": "勾配の古さ",
     "older weights": "古い重み",
-    "newer": "新しい重み",
+    "newer": "中間",
     "newest": "最新の重み",
     "falling right": "右へ倒れていく",
     "falling left": "左へ倒れていく",
@@ -388,14 +388,14 @@ JAPANESE = {  # # stands for a number
     "halfway\n# frames": "学習途中\n# フレーム",
     "learned\n# frames": "学習後\n# フレーム",
     "π(right) = ½": "π(右) = ½",
-    "the pole in one of the falls, every fourth step (tilt drawn twice as large)":
-        "そのうちの 1 回の棒の様子、4 ステップごと（傾きは 2 倍に描いた）",
+    "the pole in one of the falls, every fourth step (tilt exaggerated)":
+        "100 回のうちの 1 回の棒の様子、4 ステップごと（傾きは強調）",
     "the return that followed, −#ᵏ": "実際の収益 −#ᵏ",
     "V(s), mean of # falls": "V(s)、# 回の平均",
     "V(s) in each of them": "各回の V(s)",
-    "still up: better than expected": "倒れていない：期待以上",
-    "about to fall:\nworse than expected": "もうすぐ倒れる：\n期待以下",
-    "steps until the fall": "倒れるまでのステップ数",
+    "still up: better than expected": "倒れていない：期待を上回る",
+    "about to fall:\nworse than expected": "もうすぐ倒れる：\n期待を下回る",
+    "steps until the fall": "ステップ（0 で倒れる）",
     "mean advantage A": "アドバンテージ A の平均",
 }
 
@@ -647,7 +647,7 @@ def draw_fall(path):
     figure, (pole, middle, bottom) = plt.subplots(
         3, figsize=(WIDTH, 5.8), sharex=True, height_ratios=[0.9, 1.7, 1.5])
 
-    pole.set_title("the pole in one of the falls, every fourth step (tilt drawn twice as large)",
+    pole.set_title("the pole in one of the falls, every fourth step (tilt exaggerated)",
                    loc="left")
     for step, angle in list(zip(range(-50, 1), states[0][:, 2]))[2::4]:
         pole.plot([step - 0.8, step + 0.8], [0, 0], color="black", linewidth=5,
@@ -662,7 +662,7 @@ def draw_fall(path):
     middle.plot(steps, all_v[:, :-1].mean(axis=0), color=BLUE, linewidth=2.5,
                 label="V(s), mean of 100 falls")
     middle.plot([], color="0.75", label="V(s) in each of them")
-    middle.set(ylabel="V(s)", ylim=(-1.35, -0.25))
+    middle.set(ylabel="V(s)", ylim=(-1.45, -0.25))
     middle.legend(loc="lower left", frameon=False)
 
     bottom.bar(steps, advantages, color=np.where(advantages < 0, RED, GREEN), width=0.8)
