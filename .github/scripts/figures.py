@@ -254,7 +254,7 @@ def record_threads():
     import timeline
     arrays = {"cores": os.cpu_count()}
     for name, share, seconds in ("all cores", False, 0.0035), ("one core", True, 0.015):
-        events = timeline.record(3, 20_000, share)
+        events, _ = timeline.record(3, 20_000, share)
         arrays[name] = stretch(events, seconds)
         arrays[f"ages {name}"] = timeline.ages(events).astype(np.uint16)
     keep("threads", arrays)

@@ -1,7 +1,7 @@
 """Record pulls and updates of a real run: python .github/scripts/timeline.py
 
-Prints how old the gradients of eight learners are: how many updates of others came between a
-thread's pull and its own update.
+Prints how old the gradients of eight learners are (how many updates of others came between a
+thread's pull and its own update), and during how many pulls another thread made an update.
 
 Python can't tell the order of graph calls: when one has ended, its thread waits for Python's lock,
 the GIL, and others go on. So the graph itself counts the updates and looks at the clock, each time
@@ -40,9 +40,10 @@ class Server(a3c.ParameterServer):
 
 
 class Brain(a3c.LocalBrain):
-    """Adds its pulls and updates to the list `events`."""
-    def __init__(self, name, parameter_server, events):
-        self.name, self.events = name, events
+    """Adds its pulls and updates to the list `events`, and the number of updates that were made
+    during each pull to the list `during`."""
+    def __init__(self, name, parameter_server, events, during):
+        self.name, self.events, self.during = name, events, during
         super().__init__(name, parameter_server)
 
     def _build_graph(self):
@@ -62,10 +63,13 @@ class Brain(a3c.LocalBrain):
         with tf.control_dependencies([seconds]):  # the copy begins after all updates counted here
             pull = [mine.assign(servers.read_value(), read_value=False)
                     for mine, servers in zip(self.weights, self.server.weights)]
-        self._pull = a3c.GraphCall(self.server.session, fetches=[number, seconds], targets=pull)
+        with tf.control_dependencies(pull):
+            after = self.server.updates.read_value()
+        self._pull = a3c.GraphCall(self.server.session, fetches=[number, seconds, after])
 
     def pull_parameter_server(self):
-        self.pulled, seconds = self._pull()
+        self.pulled, seconds, after = self._pull()
+        self.during.append(after - self.pulled)
         self.note(seconds, 0)
 
     def note(self, seconds, made):
@@ -76,15 +80,17 @@ class Brain(a3c.LocalBrain):
 def record(learners, frames, share_one_core):
     """Let so many learners play so many frames. Returns their pulls and updates in order: the time
     in seconds, the thread (0, 1, ...), the version of the server's weights that it has pulled, and
-    the version that it makes by an update (0 for a pull). A version is the number of updates."""
-    events = []
+    the version that it makes by an update (0 for a pull). A version is the number of updates. Also
+    returns how many updates were made during each pull."""
+    events, during = [], []
     words = f"--render none --seed 0 --workers {learners} --max-frames {frames}"
     # The threshold is never reached.
     settings = {"LEARNED_MEAN": float("inf"), "SHARE_ONE_CORE": share_one_core}
     with mock.patch.multiple(a3c, **settings), contextlib.redirect_stdout(io.StringIO()):
-        a3c.main(words.split(), Server, functools.partial(Brain, events=events))
+        a3c.main(words.split(), Server, functools.partial(Brain, events=events, during=during))
     # A pull of version 7 comes after update 7 and before update 8.
-    return np.array(sorted(events, key=lambda event: (max(event[2:]), event[3] == 0, event[0])))
+    events.sort(key=lambda event: (max(event[2:]), event[3] == 0, event[0]))
+    return np.array(events), np.array(during)
 
 
 def ages(events):
@@ -95,9 +101,11 @@ def ages(events):
 
 def main():
     for title, share in ("sharing a core", True), ("on all cores", False):
-        found = ages(record(8, 40_000, share))
+        events, during = record(8, 40_000, share)
+        found = ages(events)
         print(f"Gradients of eight learners {title}: {found.mean():.1f} updates old in the mean, "
-              f"{100 * (found == 0).mean():.0f}% fresh")
+              f"{100 * (found == 0).mean():.0f}% fresh; updates of others came during "
+              f"{100 * (during > 0).mean():.1f}% of the pulls")
 
 
 if __name__ == "__main__":
