@@ -13,8 +13,9 @@ different episodes instead, and each of them repeats:
 Actions whose return exceeds V(s) become more likely. The excess is called the advantage.
 
 The classes are in the order of the Japanese tutorial that this file follows; § marks its
-sections: https://qiita.com/sugulu/items/acbc909dd9b74b043e45. These come from it, not from the
-paper: five-step returns, random actions with probability ε, and time limits that count as an end.
+sections: https://qiita.com/sugulu/items/acbc909dd9b74b043e45. From the tutorial, not from the
+paper, come five rewards in every return, random actions with probability ε, and time limits that
+count as an end.
 """
 import argparse
 import collections
@@ -116,7 +117,7 @@ class ParameterServer:
 
     def build_update(self, gradients):
         """Returns the operation that moves the server's weights, given a gradient for each."""
-        with tf.name_scope("parameter_server/"):  # so Adam's own variables, say, are the server's
+        with tf.name_scope("parameter_server/"):  # so that the server owns Adam's variables, too
             pairs = zip(gradients, self.weights, strict=True)
             return self.optimizer.apply_gradients(pairs, name="update")
 
@@ -193,7 +194,7 @@ class LocalBrain:
             terms = self.build_loss(p, v, a, target)
             loss = tf.reduce_mean(tf.add_n(terms))  # mean over the batch
 
-        # The heart of A3C: the gradient is that of MY weights, but it moves the SERVER'S weights.
+        # The heart of A3C: the gradient is with respect to MY weights, but moves the SERVER'S.
         gradients = tf.gradients(loss, self.weights, name="gradient")
         update = self.server.build_update(gradients)
 
@@ -298,7 +299,7 @@ class Environment:
     def reward(self, s, r, s_, step, done, terminal):
         """The reward to learn from, instead of CartPole's own r, which is always 1. It is 0 until
         the episode ends, and then -1 if that was before step 199, otherwise 1, as in the tutorial.
-        Another environment needs a method of its own; for the arguments see `Agent`."""
+        Another environment needs its own; `Agent.advantage_push_local_brain` explains the rest."""
         if not done:
             return 0.0
         return -1.0 if step < 199 else 1.0
@@ -412,9 +413,10 @@ class Progress:
     A run begins in the phase "training". At the threshold it is "evaluating": the learners wait
     while the test thread evaluates the policy. Then it is "learned", or "training" again.
 
-    Even `frames += 1` reads, adds and writes, and another thread may run in between. So a thread
-    changes these values, and decides what depends on several of them, only while it holds the lock
-    `changed`. While it waits for a change, it releases the lock. Reading one value takes no lock.
+    Even `frames += 1` reads, adds and writes, and other threads may do so in between. So a thread
+    changes these values, and makes decisions that depend on several of them, only while it holds
+    the lock `changed`. While it waits for a change, it releases the lock. Reading one value takes
+    no lock.
     """
     def __init__(self, options):
         self.changed = threading.Condition()  # a thread that holds it may take it once more
@@ -424,7 +426,7 @@ class Progress:
         self.frames = 0  # steps of all learners
         self.max_frames = options.max_frames
         self.episodes = 0  # of all learners
-        self.scores = collections.deque(maxlen=50)  # of their latest episodes, to be printed
+        self.scores = collections.deque(maxlen=50)  # of the latest episodes, to be printed
         self.recent = collections.deque(maxlen=THRESHOLD_EPISODES)  # the same, for the threshold
         self.start_time = time.perf_counter()
 
@@ -551,7 +553,7 @@ SAVE_SECONDS = 60  # time between two saves
 class GraphCall:
     """A function that runs a part of the graph. Its arguments fill the inputs `feeds`, and it
     returns the `fetches` as a list of arrays. `targets` run only for their effects. `Session.run`
-    would take ten times as long; here a private method prepares the call once, at its first use."""
+    would take several times as long; here a private method prepares the call, at its first use."""
     def __init__(self, session, feeds=(), fetches=(), targets=()):
         names = [[part.name for part in parts] for parts in (feeds, fetches, targets)]
         self.options = CallableOptions(feed=names[0], fetch=names[1], target=names[2])
@@ -621,7 +623,7 @@ def restore_checkpoint(server):
 
 
 def prepare_films(options):
-    """Import what films need, because Ctrl-C while a thread imports it would end in a traceback."""
+    """Import what films need. If a thread did so later, Ctrl-C meanwhile would give a traceback."""
     if not options.window:
         os.environ["SDL_VIDEODRIVER"] = "dummy"  # so films need no screen
     try:
@@ -657,13 +659,16 @@ def parse(argv):
     parser = argparse.ArgumentParser(description=f"Learn {ENV} with A3C, and show the policy.",
                                      usage=argparse.SUPPRESS)  # so that an error is one line
     add = parser.add_argument
-    add("--workers", type=int, default=N_WORKERS, metavar="N", help="learning threads")
+    add("--workers", type=int, default=N_WORKERS, metavar="N",
+        help="learning threads (default: %(default)s)")
     add("--seed", type=int, default=random.randrange(2 ** 32), metavar="N",
         help="same seed, same run, but only with --workers 1")
-    add("--max-frames", type=int, default=MAX_FRAMES, metavar="N", help="give up after N frames")
+    add("--max-frames", type=int, default=MAX_FRAMES, metavar="N",
+        help="give up after N frames (default: %(default)s)")
     add("--render", choices=("auto", "human", "video", "none"), default="auto",
         help="video: film test episodes; human: also show them; auto: human if there is a screen")
-    add("--test-episodes", type=int, default=3, metavar="N", help="episodes to show")
+    add("--test-episodes", type=int, default=3, metavar="N",
+        help="episodes to show (default: %(default)s)")
     add("--checkpoint", metavar="DIR", help="save in DIR, and continue from what it holds")
     add("--play", action="store_true", help="don't learn, only show what --checkpoint holds")
     add("--logdir", metavar="DIR", help="write graph and curves for TensorBoard")

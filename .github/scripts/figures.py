@@ -390,7 +390,7 @@ JAPANESE = {  # # stands for a number
     "π(right) = ½": "π(右) = ½",
     "the pole in one of the falls, every fourth step (tilt exaggerated)":
         "100 回のうちの 1 回の棒の様子、4 ステップごと（傾きは強調）",
-    "the return that followed, −#ᵏ": "実際の収益 −#ᵏ",
+    "the return that followed": "実際の収益",
     "V(s), mean of # falls": "V(s)、# 回の平均",
     "V(s) in each of them": "各回の V(s)",
     "still up: better than expected": "倒れていない：期待を上回る",
@@ -607,7 +607,9 @@ def draw_knows(path):
         values = lower.pcolormesh(x, y, v, cmap="cividis", vmin=low, vmax=high, rasterized=True)
         lines = lower.contour(x, y, v, np.arange(-10, 10) / 5, colors="white",
                               linewidths=0.8)
-        lower.clabel(lines, lines.levels[::2], fontsize=9, fmt=StrMethodFormatter("{x:.1f}"))
+        form = StrMethodFormatter("{x:.1f}")
+        for label in lower.clabel(lines, lines.levels[::2], fontsize=9, fmt=form):
+            label.set_visible(abs(label.get_position()[1]) < 1.8)  # the edge would cut it
         visited = load("episodes")[f"visited {name}"]
         for panel, color in (upper, "black"), (lower, "white"):
             panel.plot(np.degrees(visited[:, 0]), visited[:, 1], ".", color=color, markersize=3.5,
@@ -658,7 +660,7 @@ def draw_fall(path):
     pole.axis("off")
 
     middle.plot(steps, all_v[:, :-1].T, color="0.82", linewidth=0.6)
-    middle.plot(steps, returns, "--", color="black", label="the return that followed, −0.99ᵏ")
+    middle.plot(steps, returns, "--", color="black", label="the return that followed")
     middle.plot(steps, all_v[:, :-1].mean(axis=0), color=BLUE, linewidth=2.5,
                 label="V(s), mean of 100 falls")
     middle.plot([], color="0.75", label="V(s) in each of them")
