@@ -34,7 +34,7 @@ def blocks(language, text=ALL):
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
 
 
-COMMANDS = "".join(blocks("sh")).splitlines()
+COMMANDS = [line.split("  #")[0] for line in "".join(blocks("sh")).splitlines()]
 OF_SCRIPT = [line for line in COMMANDS if line.startswith("python a3c_cartpole.py")]
 
 
@@ -224,11 +224,11 @@ def test_a_curve_is_the_mean_of_the_latest_fifty_scores(monkeypatch):
     np.testing.assert_allclose(found[1:], wanted)
 
 
-def test_every_option_is_explained(capsys):
+def test_the_commands_show_every_option(capsys):
     with pytest.raises(SystemExit):
         a3c.main(["--help"])
     options = re.findall(r"^  (--\w[\w-]*)", capsys.readouterr().out, re.M)
-    assert options == re.findall(r"^\| `(--[\w-]+)", README, re.M)
+    assert set(options) | {"--help"} == set(re.findall(r"--\w[\w-]*", "".join(OF_SCRIPT)))
 
 
 @pytest.mark.parametrize("diff", blocks("diff"), ids=lambda diff: diff.splitlines()[1][:40])
