@@ -228,7 +228,7 @@ def test_the_commands_show_every_option(capsys):
     with pytest.raises(SystemExit):
         a3c.main(["--help"])
     options = re.findall(r"^  (--\w[\w-]*)", capsys.readouterr().out, re.M)
-    assert set(options) | {"--help"} == set(re.findall(r"--\w[\w-]*", "".join(OF_SCRIPT)))
+    assert set(options) | {"--help"} == set(re.findall(r"--\w[\w-]*", " ".join(OF_SCRIPT)))
 
 
 @pytest.mark.parametrize("diff", blocks("diff"), ids=lambda diff: diff.splitlines()[1][:40])
