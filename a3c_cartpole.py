@@ -55,7 +55,7 @@ ENV = "CartPole-v0"
 NUM_STATES = 4  # cart position and velocity, pole angle and angular velocity
 NUM_ACTIONS = 2  # push the cart to the left or to the right
 TIME_LIMIT_IS_END = True  # treat the time limit as an end; False: expect more reward there
-LEARNED_MEAN = 199  # mean score to exceed, in training and then in an evaluation; at most 200
+LEARNED_MEAN = 199  # mean score to exceed, in training and then in an evaluation; 200 is the best
 THRESHOLD_EPISODES = 10  # in training, the mean is over the latest ten episodes of all learners
 EVALUATION_EPISODES = 10  # episodes that another thread, the test thread, plays in an evaluation
 MAX_FRAMES = 1_000_000  # frames before the learners give up; a frame is a step of any learner
@@ -297,8 +297,8 @@ class Environment:
         return gym.make(ENV, render_mode=render_mode, disable_env_checker=True)  # for speed
 
     def reward(self, s, r, s_, step, done, terminal):
-        """The reward to learn from, instead of CartPole's own r, which is always 1. It is 0 until
-        the episode ends, and then -1 if that was before step 199, otherwise 1, as in the tutorial.
+        """The reward to learn from, instead of CartPole's own r, which is always 1: 0 until the
+        episode ends, and then -1 if that was before step 199, otherwise 1, as in the tutorial.
         Another environment needs its own; `Agent.advantage_push_local_brain` explains the rest."""
         if not done:
             return 0.0
@@ -600,8 +600,8 @@ def add_to_curves(server, numbers):
 
 
 def restore_checkpoint(server):
-    """Make the server's saver, and continue from the latest checkpoint, if the folder has one. Its
-    frames count for ε, but not for --max-frames."""
+    """Make the server's saver, and continue from the latest checkpoint, if the folder has one. The
+    checkpoint's frames count for ε, but not for --max-frames."""
     folder, play = server.options.checkpoint, server.options.play
     variables = tf.global_variables("parameter_server/")  # weights and the optimizer's averages
     server.saver = tf.train.Saver(variables, save_relative_paths=True)
