@@ -27,10 +27,10 @@ import sys
 import threading
 import time
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's C++ code prints nothing
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's C++ code prints little
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # with oneDNN it would print even so
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # importing Keras 3 would take half a second
-os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")  # OpenGL crashes beside TensorFlow
+os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")  # OpenGL may crash beside TensorFlow
 gc.disable()  # these imports are faster if nothing looks for garbage
 try:
     import numpy as np
@@ -82,8 +82,8 @@ class ParameterServer:
     of the graph, and a `GraphCall` makes such a part look like a Python function.
 
     Learners don't take turns. TensorFlow locks a weight array and its RMSProp average while it
-    changes them, so no update is lost. But a pull may catch some arrays before another thread's
-    update and some after it, and a gradient may be stale, because other threads have moved the
+    changes them, so no update is lost. But a pull may catch some arrays before other threads'
+    updates and some after them, and a gradient may be stale, because other threads have moved the
     weights since its thread last pulled. A3C accepts both, as Hogwild! does (arXiv:1106.5730).
     """
     def __init__(self, options, progress):
@@ -171,7 +171,7 @@ class LocalBrain:
         advantage = target - v  # (batch,)
         p_taken = tf.reduce_sum(p * tf.one_hot(a, NUM_ACTIONS), axis=1)  # π(a|s): (batch,)
         log_p_taken = tf.log(p_taken + 1e-10)  # without 1e-10, log 0 would be -∞
-        # The actor's term treats A as a constant; otherwise minimizing it would change V(s), too.
+        # The actor's term treats A as a constant; otherwise minimizing it would raise V(s), too.
         actor_loss = -log_p_taken * tf.stop_gradient(advantage)
         critic_loss = LOSS_V * tf.square(advantage)
         # This is minus the entropy. Minimizing it keeps the policy from becoming certain too early.

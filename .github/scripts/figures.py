@@ -388,8 +388,8 @@ JAPANESE = {  # # stands for a number
     "halfway\n# frames": "学習途中\n# フレーム",
     "learned\n# frames": "学習後\n# フレーム",
     "π(right) = ½": "π(右) = ½",
-    "the pole in one of the falls, every fourth step (tilt exaggerated)":
-        "100 回のうちの 1 回の棒の様子、4 ステップごと（傾きは強調）",
+    "the pole in one of the falls, every fourth step":
+        "100 回のうちの 1 回の棒の様子、4 ステップごと",
     "the return that followed": "実際の収益",
     "V(s), mean of # falls": "V(s)、# 回の平均",
     "V(s) in each of them": "各回の V(s)",
@@ -649,8 +649,7 @@ def draw_fall(path):
     figure, (pole, middle, bottom) = plt.subplots(
         3, figsize=(WIDTH, 5.8), sharex=True, height_ratios=[0.9, 1.7, 1.5])
 
-    pole.set_title("the pole in one of the falls, every fourth step (tilt exaggerated)",
-                   loc="left")
+    pole.set_title("the pole in one of the falls, every fourth step", loc="left")
     for step, angle in list(zip(range(-50, 1), states[0][:, 2]))[2::4]:
         pole.plot([step - 0.8, step + 0.8], [0, 0], color="black", linewidth=5,
                   solid_capstyle="butt")
