@@ -1,44 +1,36 @@
-"""figures.py draws every picture from the recorded data, and the data show what we say. timeline.py
-records pulls and updates as they happen."""
+"""figures.py draws every picture from the recorded data, and the data show what the pages say.
+timeline.py records pulls and updates as they happen."""
 import functools
+import itertools
 import subprocess
 import sys
 
+import exercises
 import figures
 import numpy as np
 import pytest
 import timeline
-from helpers import (Built, a3c, batch, environment_variables, options, put, saved_values, tf,
-                     update)
+from helpers import ROOT, Built, a3c, batch, environment_variables, options, put, tf, update
 from PIL import Image
 
-
-@pytest.fixture(scope="module")
-def drawn(tmp_path_factory):
-    """A folder with all pictures, drawn where TensorFlow can't be imported."""
-    folder = tmp_path_factory.mktemp("pictures")
-    words = ("import sys; sys.modules['tensorflow'] = None\n"
-             "import figures; figures.draw(sys.argv[1])")
-    subprocess.run([sys.executable, "-c", words, folder], check=True, cwd=figures.HERE,
-                   env=environment_variables())
-    return folder
+README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+NETWORKS = figures.networks()  # {name: (frames, weights)}
+OF_TEN = ": error of an average of ten"
 
 
 def pictures(folder):
-    """{name: path}, with those of the folder in it"""
-    return {str(path.relative_to(folder)): path for path in folder.rglob("*.*")}
+    return {str(path.relative_to(folder)) for path in folder.rglob("*.*")}
 
 
-def test_those_are_all_pictures_of_the_pages_and_none_is_blank(drawn):
-    assert pictures(drawn).keys() == pictures(figures.PICTURES).keys()
-    for path in pictures(drawn).values():
-        assert len(Image.open(path).convert("RGB").getcolors(2 ** 24)) > 10
-
-
-def test_the_films_are_small_enough_for_a_page(drawn):
-    for folder in drawn, figures.PICTURES:
-        for path in folder.rglob("*.gif"):
-            assert path.stat().st_size <= 500_000
+def test_every_picture_is_drawn_without_tensorflow_and_none_is_blank(tmp_path):
+    program = ("import sys; sys.modules['tensorflow'] = None\n"
+               "import figures; figures.DPI, figures.FILM_STEPS = 40, 20  # for speed\n"
+               "figures.draw(sys.argv[1])")
+    subprocess.run([sys.executable, "-c", program, tmp_path], check=True, cwd=figures.HERE,
+                   env=environment_variables())
+    assert pictures(tmp_path) == pictures(figures.PICTURES)
+    for name in pictures(tmp_path):
+        assert len(Image.open(tmp_path / name).convert("RGB").getcolors(2 ** 24)) > 10, name
 
 
 def test_the_japanese_pictures_have_no_english_words(monkeypatch):
@@ -46,11 +38,6 @@ def test_the_japanese_pictures_have_no_english_words(monkeypatch):
     assert figures.translated("evaluation\nfailed: 122.3") == "評価\n不合格：122.3"
     with pytest.raises(KeyError):
         figures.translated("words that nobody has translated")
-
-
-def test_the_recorded_data_are_small():
-    sizes = [path.stat().st_size for path in figures.DATA.iterdir()]
-    assert sum(sizes) <= 300_000  # every clone downloads them
 
 
 def test_cartpole_in_numpy_moves_as_gymnasiums_does(rng):
@@ -69,37 +56,75 @@ def test_cartpole_in_numpy_moves_as_gymnasiums_does(rng):
 def test_the_forward_pass_in_numpy_equals_the_lessons_network(rng):
     s = rng.normal(size=(50, 4)).astype(np.float32)
     with tf.Graph().as_default():
-        words = options()
-        server = a3c.ParameterServer(words, a3c.Progress(words))
+        server = a3c.ParameterServer(options(), a3c.Progress(options()))
         outputs = server.forward(tf.constant(s))
-        with server.session as session:
-            for _, weights in figures.networks().values():
-                put(session, server.weights, weights)
-                for got, want in zip(figures.forward(weights, s), session.run(outputs)):
-                    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+        for _, weights in NETWORKS.values():
+            put(server.session, server.weights, weights)
+            for got, want in zip(figures.forward(weights, s), server.session.run(outputs)):
+                np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
-def test_V_sinks_before_the_falls_of_the_half_way_network():
-    weights, falls = figures.networks()["halfway"][1], figures.load("episodes")["falls"]
-    v_before, v_end = (figures.forward(weights, falls[:, i])[1] for i in (-32, -2))
-    assert len(falls) == 100 and (v_end < v_before).sum() >= 95
-    assert figures.statistics()["falls in which V sinks"] == (v_end < v_before).sum()
+# What the pages say about the pictures
+
+def test_the_lesson_quotes_the_numbers_of_its_pictures():
+    said, run = figures.statistics(), figures.load("run")["evaluation"][:, 1]
+    alone, minus_v, script = figures.recorded_pushes()
+    longest = max(row[exercises.FRAMES] for row in exercises.load()["0"])
+    for words in (
+            "evaluations, with means of {:.1f} and {:.1f}".format(*run),
+            "(after {:,}, {:,} and {:,} frames)".format(*(x for x, _ in NETWORKS.values())),
+            f"{said[script + ': mean']:.4f} instead of {said[minus_v + ': mean']:.4f}",
+            f"off by {said[script + OF_TEN]:.4f} with A (root mean square), by "
+            f"{said[minus_v + OF_TEN]:.3f} with return − V(s), and by {said[alone + OF_TEN]:.3f}",
+            f"from about {said['samples up to which A is closer']:.0f} samples on",
+            f"the last run learns after {longest:,} frames",
+            "From {:.0f} steps before the end on, V sinks".format(
+                said["steps before the end from which the mean advantage is negative"]),
+            f"V sinks to −{-said['the lowest']:.1f} in some falls"):
+        assert words in README, words
+    assert said["its steps before the end"] == 5  # "lowest five steps before the end"
 
 
 def test_a_baseline_takes_noise_away_and_bootstrapping_adds_a_bias():
-    found = list(figures.recorded_pushes().values())
-    returns, baseline, bootstrapped = [(x.mean(), x.std(), x.std() / len(x) ** 0.5) for x in found]
-    assert len(found[0]) == 40_000
-    assert returns[1] > 4 * baseline[1] > 4 * bootstrapped[1]
-    assert abs(returns[0] - baseline[0]) < 3 * returns[2]  # the same mean
-    assert abs(bootstrapped[0] - baseline[0]) > 5 * (baseline[2] + bootstrapped[2])  # another one
+    (alone, noise, error), (baseline, less, own), (biased, least, its) = [
+        (push.mean(), push.std(), push.std() / len(push) ** 0.5)
+        for push in figures.recorded_pushes().values()]
+    assert noise > 6 * less > 6 * 2 * least  # "to a sixth"
+    assert abs(alone - baseline) < error  # "within its standard error"
+    assert abs(biased - baseline) > 5 * (own + its)
 
 
-def test_the_numbers_that_the_pages_quote_are_those_of_the_samples():
-    numbers = figures.statistics()
-    for name, push in figures.recorded_pushes().items():
-        found = [numbers[f"{name}: {x}"] for x in ("mean", "standard deviation", "standard error")]
-        assert found == pytest.approx([push.mean(), push.std(), push.std() / 200])
+def test_only_the_learned_network_never_falls_and_V_sinks_before_the_falls_of_the_half_trained():
+    episodes = figures.load("episodes")
+    assert [episodes[f"film {name}"][:, 5].any() for name in NETWORKS] == [True, True, False]
+    v = np.array([figures.value(NETWORKS["halfway"][1], fall) for fall in episodes["falls"]])
+    assert len(v) == 100 and (v[:, -2] < v[:, -32]).sum() >= 95
+
+
+def test_a_hundred_runs_improve_slowly_for_7000_frames_then_to_170_and_on_to_200():
+    median = np.nanmedian(figures.load("hundred")["means"][:, 1:].astype(float), axis=0)
+    assert (abs(median[:6] - 25) <= 5).all()
+    assert (abs(median[29:34] - 170) <= 5).all() and median[-1] == 200
+
+
+def test_the_exercises_that_are_slower_or_faster_are_those_of_the_page(monkeypatch):
+    monkeypatch.setattr(exercises, "ratio", lambda x, y: (np.median(x) / np.median(y), 0, 0))
+    ratios = {number: ratio for (number, i), (ratio, _, _, p)
+              in exercises.compare(exercises.load()).items() if i == exercises.FRAMES and p < 0.05}
+    slower = {number for number, ratio in ratios.items() if ratio > 1}
+    assert slower == {"1", "8", "12", "13", "14", "17"} and ratios.keys() - slower == {
+        "3", "10", "15"}
+
+
+def test_on_one_core_nearly_all_recorded_gradients_are_fresh_and_the_others_are_older():
+    data = figures.load("threads")
+    one, all_cores = data["ages one core"], data["ages all cores"]
+    assert (one == 0).mean() > 0.8 > 0.5 > (all_cores == 0).mean()
+    assert one[one > 0].mean() > 4 * all_cores[all_cores > 0].mean()
+    assert max(one.mean(), all_cores.mean()) <= 2  # each update makes two others one older
+    updates = data["one core"][data["one core"][:, 3] > 0]
+    turns = [len(list(turn)) for _, turn in itertools.groupby(updates[:, 1])]
+    assert set(turns[1:-1]) == {13, 14}  # whole ones
 
 
 def test_each_recorded_stretch_begins_with_the_pulls_before_it_and_fits_together():
@@ -120,21 +145,11 @@ def test_each_recorded_stretch_begins_with_the_pulls_before_it_and_fits_together
                 pulled[thread] = version
 
 
-def test_on_one_core_nearly_all_recorded_gradients_are_fresh_and_the_others_are_older():
-    data = figures.load("threads")
-    one, all_cores = data["ages one core"], data["ages all cores"]
-    assert (one == 0).mean() > 0.8 > 0.5 > (all_cores == 0).mean()
-    assert one[one > 0].mean() > 4 * all_cores[all_cores > 0].mean()
-    assert max(one.mean(), all_cores.mean()) <= 2  # each update makes two others one older
-
-
 # The recorder
 
-def recorded(monkeypatch, learners, frames):
-    """What timeline.py records, and of each pull, in each thread's order: its thread, the updates
-    that had ended before it began, the version it told, the updates that began before it ended.
-    Python counts these updates."""
-    begun, ended, pulls = [], [], []
+@pytest.mark.parametrize("learners", [1, 2])
+def test_the_recorder_numbers_the_updates_and_tells_what_a_pull_has_seen(monkeypatch, learners):
+    begun, ended, pulls = [], [], []  # as Python sees them
 
     class Brain(timeline.Brain):
         def update_parameter_server(self):
@@ -145,23 +160,17 @@ def recorded(monkeypatch, learners, frames):
         def pull_parameter_server(self):
             lowest = len(ended)
             super().pull_parameter_server()
-            pulls.append((self.name, lowest, int(self.pulled), len(begun)))
+            assert lowest <= self.pulled <= len(begun)
+            pulls.append((self.name, self.pulled))
 
     monkeypatch.setattr(timeline, "Brain", Brain)
-    events = timeline.record(learners, frames, share_one_core=False)
-    assert len(events) == len(begun) + len(pulls) and len(begun) == len(ended)
-    return events, pulls
-
-
-def test_the_recorder_numbers_the_updates_and_tells_what_a_pull_has_seen(monkeypatch):
-    events, pulls = recorded(monkeypatch, 2, 4000)
+    events = timeline.record(learners, 2000 * learners, share_one_core=False)
     made = events[events[:, 3] > 0, 3]
-    assert sorted(made) == list(range(1, len(made) + 1)) and len(made) > 300
-    for _, lowest, version, highest in pulls:
-        assert lowest <= version <= highest
-    for thread, name in enumerate(("local_thread1", "local_thread2")):
-        versions = [version for who, _, version, _ in pulls if who == name]
+    assert sorted(made) == list(range(1, len(begun) + 1)) and len(made) > 150 * learners
+    assert len(events) == len(made) + len(pulls)
+    for thread in range(learners):
         own = events[events[:, 1] == thread]
+        versions = [version for name, version in pulls if name == f"local_thread{thread + 1}"]
         assert versions == sorted(versions) == own[own[:, 3] == 0, 2].tolist()
         assert (np.diff(own[:, 0]) >= 0).all()
         # After each pull comes an update, whose gradient is at the version pulled.
@@ -169,15 +178,8 @@ def test_the_recorder_numbers_the_updates_and_tells_what_a_pull_has_seen(monkeyp
         assert (own[0::2, 3] == 0).all() and (own[1::2, 3] > 0).all()
         assert (own[0::2, 2] == own[1::2, 2]).all()
     ages = timeline.ages(events)
-    assert ages.min() >= 0 and ages.max() > 0  # the learners have met
-    assert ages.mean() <= 1  # each update makes at most one other gradient one older
-
-
-def test_with_one_learner_every_recorded_age_is_0(monkeypatch):
-    events, _ = recorded(monkeypatch, 1, 2000)
-    ages = timeline.ages(events)
-    assert len(ages) > 150 and not ages.any()
-    assert sorted(events[:, 0]) == events[:, 0].tolist()
+    assert ages.min() >= 0 and ages.any() == (learners > 1)  # two have met
+    assert ages.mean() <= learners - 1  # each update makes the others' gradients one older
 
 
 def test_an_update_between_the_end_of_a_pull_and_its_note_counts_as_later(rng):
@@ -198,41 +200,23 @@ def test_an_update_between_the_end_of_a_pull_and_its_note_counts_as_later(rng):
     assert [event[1:] for event in events] == [(1, 0, 0), (1, 0, 1), (0, 0, 0), (0, 0, 2)]
 
 
-def all_before(op):
-    """All operations that have to run before this one."""
-    found, waiting = set(), [op]
-    while waiting:
-        op = waiting.pop()
-        new = {*(x.op for x in op.inputs), *op.control_inputs} - found
-        found |= new
-        waiting += new
-    return found
-
-
 def test_the_graph_counts_before_a_pull_copies_and_after_an_update_has_changed_all_weights():
-    built = Built(2, server_class=timeline.Server,
+    @functools.cache
+    def all_before(op):
+        """All operations that have to run before this one."""
+        inputs = {*(x.op for x in op.inputs), *op.control_inputs}
+        return inputs.union(*map(all_before, inputs))
+
+    built = Built(1, server_class=timeline.Server,
                   brain_class=functools.partial(timeline.Brain, events=[]))
-    graph = built.server.session.graph
-    for brain in built.brains:
-        part = brain._pull.options
-        number = graph.get_tensor_by_name(part.fetch[0]).op
-        counted = all_before(number)
-        assert built.server.updates.op in counted
-        copies = [graph.get_operation_by_name(name) for name in part.target]
-        assert len(copies) == 6
-        for copy in copies:
-            [read] = [op for op in all_before(copy) - counted if op.type == "ReadVariableOp"]
-            assert number in all_before(read)
+    graph, pull = built.server.session.graph, built.brains[0]._pull.options
+    number = graph.get_tensor_by_name(pull.fetch[0]).op
+    assert built.server.updates.op in all_before(number) and len(pull.target) == 6
+    for name in pull.target:
+        found = all_before(graph.get_operation_by_name(name)) - all_before(number) - {number}
+        [read] = [op for op in found if op.type == "ReadVariableOp"]
+        assert number in all_before(read)
     counts = [op for op in graph.get_operations() if op.type == "ResourceCountUpTo"]
-    assert len(counts) == 3  # with the test thread's
+    assert len(counts) == 2  # with the test thread's
     for count in counts:
-        changed = [op for op in all_before(count) if op.type == "ResourceApplyRMSProp"]
-        assert len(changed) == 6
-
-
-def test_the_recorders_count_gets_into_no_checkpoint(tmp_path, capsys):
-    brain_class = functools.partial(timeline.Brain, events=[])
-    words = f"--render none --workers 2 --max-frames 200 --checkpoint {tmp_path}".split()
-    assert a3c.main(words) == a3c.main(words, timeline.Server, brain_class) == 1
-    assert "Continues after 200 frames" in capsys.readouterr().out
-    assert all(name.startswith("parameter_server/") for name in saved_values(tmp_path))
+        assert sum(op.type == "ResourceApplyRMSProp" for op in all_before(count)) == 6

@@ -726,6 +726,7 @@ def lanes(panel, events, seconds):
     panel.spines[["left"]].set_visible(False)
 
 
+@functools.cache
 def recorded_pushes():
     """See `pushes`."""
     data = load("rollouts")
