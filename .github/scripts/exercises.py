@@ -5,7 +5,6 @@ learn with seeds 0 to 19. The unchanged script, number 0, learns with seeds 0 to
 with seeds 100 to 199. All results go into .github/data. Without a NUMBER, it only shows what was
 counted. With `values NUMBER` it shows what V is like after learning, with seeds 0 to 4.
 """
-import importlib.util
 import json
 import re
 import sys
@@ -15,6 +14,9 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+import benchmark  # noqa: E402
+
 DATA = ROOT / ".github" / "data" / "exercises.json"
 CURVES = ROOT / ".github" / "data" / "hundred.npz"
 PAGES = ROOT / "README.md", ROOT / ".github" / "pages" / "exercises.md"
@@ -56,8 +58,6 @@ def changed_script(number):
 
 def count(number):
     """Returns the rows. For number 0 it also keeps the curves."""
-    sys.path.insert(0, str(ROOT / "tests"))
-    import benchmark
     rows, curves = [], []
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, "a3c_cartpole.py")
@@ -88,9 +88,7 @@ def values(number, seed):
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, "a3c_cartpole.py")
         program.write_text(changed_script(number), encoding="utf-8")
-        spec = importlib.util.spec_from_file_location("changed", program)
-        a3c = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(a3c)
+        a3c = benchmark.load("changed", folder)
     found = []
 
     class Brain(a3c.LocalBrain):

@@ -42,8 +42,6 @@ def program(task, wait, factor):
 
 
 def count(task):
-    sys.path.insert(0, str(ROOT / "tests"))
-    import benchmark
     results = {case: [] for case in CASES}
     for seed in range(SEEDS):
         for case, (learners, wait, factor) in CASES.items():
@@ -51,7 +49,7 @@ def count(task):
                 path = Path(folder, "measured.py")
                 path.write_text(program(task, wait, factor), encoding="utf-8")
                 options = "--workers", learners, "--max-frames", LIMIT, "--test-episodes", 1
-                run = benchmark.learn(seed, path, "", options)
+                run = exercises.benchmark.learn(seed, path, "", options)
             seconds = round(run["learning"], 3) if run["learned"] else None
             results[case].append([run.get("frames"), seconds, run["failed"]])
     return results
