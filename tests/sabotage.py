@@ -44,7 +44,7 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("Agent.advantage_push_local_brain", "N_STEP_RETURN", "N_STEP_RETURN + 1"),
         ("Agent.advantage_push_local_brain", "done and self.memory", "False")],
     "agent::actions_follow_epsilon_and_the_policy": [
-        ("Agent.explore", "min(frame / EPS_STEPS, 1.0)", "frame / EPS_STEPS"),
+        ("Agent.explore", "1.0", "9.0"),
         ("EPS_STEPS", "1600", "160"),
         ("Agent.explore", "self.rng.randrange(NUM_ACTIONS)", "0"),
         ("Agent.explore", "self.rng.choices(range(NUM_ACTIONS), weights=p)",
