@@ -69,17 +69,18 @@ def test_the_lesson_quotes_the_numbers_of_its_pictures():
     said, run = figures.statistics(), figures.load("run")["evaluation"][:, 1]
     alone, minus_v, script = figures.recorded_pushes()
     longest = max(row[exercises.FRAMES] for row in exercises.load()["0"])
+    negative = said["steps before the end from which the mean advantage is negative"]
     for words in (
-            "evaluations, with means of {:.1f} and {:.1f}".format(*run),
-            "(after {:,}, {:,} and {:,} frames)".format(*(x for x, _ in NETWORKS.values())),
+            "means of {:.1f} and {:.1f}".format(*run),
+            "{:,}, {:,} and {:,} frames".format(*(frames for frames, _ in NETWORKS.values())),
             f"{said[script + ': mean']:.4f} instead of {said[minus_v + ': mean']:.4f}",
-            f"off by {said[script + OF_TEN]:.4f} with A (root mean square), by "
-            f"{said[minus_v + OF_TEN]:.3f} with return − V(s), and by {said[alone + OF_TEN]:.3f}",
-            f"from about {said['samples up to which A is closer']:.0f} samples on",
-            f"the last run learns after {longest:,} frames",
-            "From {:.0f} steps before the end on, V sinks".format(
-                said["steps before the end from which the mean advantage is negative"]),
-            f"V sinks to −{-said['the lowest']:.1f} in some falls"):
+            f"{said[script + OF_TEN]:.4f} with A",
+            f"{said[minus_v + OF_TEN]:.3f} with return − V(s)",
+            f"{said[alone + OF_TEN]:.3f} with the return",
+            f"about {said['samples up to which A is closer']:.0f} samples",
+            f"{longest:,}",
+            f"the last {negative:.0f} steps V sinks",
+            f"−{-said['the lowest']:.1f} in some falls"):
         assert words in README, words
     assert said["its steps before the end"] == 5  # "lowest five steps before the end"
 
@@ -151,10 +152,10 @@ def test_the_recorder_numbers_the_updates_and_tells_what_a_pull_has_seen(monkeyp
             pulls.append((self.name, self.pulled))
 
     monkeypatch.setattr(timeline, "Brain", Brain)
-    events = timeline.record(learners, 2000 * learners, share_one_core=False)
+    events, during = timeline.record(learners, 2000 * learners, share_one_core=False)
     made = events[events[:, 3] > 0, 3]
     assert sorted(made) == list(range(1, len(begun) + 1)) and len(made) > 150 * learners
-    assert len(events) == len(made) + len(pulls)
+    assert len(events) == len(made) + len(pulls) and len(during) == len(pulls)
     for thread in range(learners):
         own = events[events[:, 1] == thread]
         versions = [version for name, version in pulls if name == f"local_thread{thread + 1}"]
@@ -167,9 +168,10 @@ def test_the_recorder_numbers_the_updates_and_tells_what_a_pull_has_seen(monkeyp
     ages = timeline.ages(events)
     assert ages.min() >= 0 and ages.any() == (learners > 1)  # two have met
     assert ages.mean() <= learners - 1  # each update makes the others' gradients one older
+    assert during.min() >= 0 and during.any() <= (learners > 1)
 
 
-def test_the_graph_counts_before_a_pull_copies_and_after_an_update_has_changed_all_weights():
+def test_the_graph_counts_before_and_after_a_pull_and_after_an_update_has_changed_all_weights():
     @functools.cache
     def all_before(op):
         """All operations that have to run before this one."""
@@ -177,14 +179,15 @@ def test_the_graph_counts_before_a_pull_copies_and_after_an_update_has_changed_a
         return inputs.union(*map(all_before, inputs))
 
     built = Built(1, server_class=timeline.Server,
-                  brain_class=functools.partial(timeline.Brain, events=[]))
+                  brain_class=functools.partial(timeline.Brain, events=[], during=[]))
     graph, pull = built.server.session.graph, built.brains[0]._pull.options
-    number = graph.get_tensor_by_name(pull.fetch[0]).op
-    assert built.server.updates.op in all_before(number) and len(pull.target) == 6
-    for name in pull.target:
-        found = all_before(graph.get_operation_by_name(name)) - all_before(number) - {number}
+    before, _, after = [graph.get_tensor_by_name(name).op for name in pull.fetch]
+    copies = [op for op in all_before(after) if op.type == "AssignVariableOp"]
+    assert built.server.updates.op in all_before(before) and len(copies) == 6
+    for copy in copies:
+        found = all_before(copy) - all_before(before) - {before}
         [read] = [op for op in found if op.type == "ReadVariableOp"]
-        assert number in all_before(read)
+        assert before in all_before(read)
     counts = [op for op in graph.get_operations() if op.type == "ResourceCountUpTo"]
     assert len(counts) == 2  # with the test thread's
     for count in counts:
