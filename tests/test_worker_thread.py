@@ -1,9 +1,9 @@
 """Progress and Worker_thread: counts, the threshold, evaluations, stops."""
-import collections
 import concurrent.futures
 import contextlib
 import threading
 import types
+import unittest.mock
 
 import pytest
 from helpers import NOT_LEARNED, Built, a3c, options, put, run, same
@@ -19,17 +19,6 @@ def new_progress(learners=1, max_frames=1_000_000):
 def reach_threshold(progress):
     for _ in range(10):
         progress.episode_ended(200)
-
-
-def plays(worker, *scores, before=lambda: None):
-    """Let the worker's next episodes have these scores, the last for ever; each takes a frame."""
-    rest = collections.deque(scores)
-
-    def episode(learning):
-        before()
-        worker.progress.next_frame(learning)
-        return rest.popleft() if len(rest) > 1 else rest[0]
-    worker.environment.run = episode
 
 
 def let_all_work(built):
@@ -195,24 +184,6 @@ def test_saves_never_meet(tmp_path):
     assert barrier.broken
 
 
-def test_a_score_that_comes_while_the_threshold_is_reached_does_not_count():
-    class Recent(collections.deque):
-        late = None
-
-        def __iter__(self):
-            """Before the mean is computed, another thread's episode ends, if no lock waits."""
-            if not self.late:
-                self.late = threading.Thread(target=progress.episode_ended, args=[0])
-                self.late.start()
-                self.late.join(timeout=1)
-            return super().__iter__()
-    progress = new_progress(2)
-    progress.recent = Recent(maxlen=10)
-    reach_threshold(progress)
-    progress.recent.late.join()
-    assert progress.phase == "evaluating" and list(progress.recent) == [200] * 10
-
-
 # The threshold and the evaluation
 
 @pytest.mark.parametrize("scores, evaluation, says", [
@@ -224,19 +195,34 @@ def test_a_score_that_comes_while_the_threshold_is_reached_does_not_count():
     ([200] * 9, 200, ["Not"])])
 def test_the_latest_ten_scores_above_199_lead_to_an_evaluation_that_must_be_above_it_too(
         said, scores, evaluation, says):
-    built, played = Built(1, max_frames=len(scores)), []
-    plays(built.learners[0], *scores)
-    plays(built.tester, evaluation, before=lambda: played.append(evaluation))
-    let_all_work(built)
-    assert said == says and built.progress.episodes == len(scores)
-    assert len(played) == 10 * ("Evaluation" in says)
+    built = Built(0)
+    built.tester.environment.run = play = unittest.mock.Mock(return_value=evaluation)
+    for score in scores:
+        built.progress.episode_ended(score)
+    built.tester.test()
+    assert said == says and play.call_count == 10 * ("Evaluation" in says)
     assert (built.progress.phase == "learned") == ("Learned" in says)
+
+
+def test_a_score_that_comes_during_the_evaluation_does_not_count():
+    progress = new_progress(2)
+    reach_threshold(progress)
+    progress.episode_ended(0)
+    assert list(progress.recent) == [200] * 10 and progress.episodes == 11
 
 
 def test_after_a_failed_evaluation_ten_new_episodes_have_to_reach_the_threshold(said):
     built, episodes = Built(1, max_frames=35), []
-    plays(built.learners[0], *[200] * 20, 190)  # at last not good enough for a third evaluation
-    plays(built.tester, 199, before=lambda: episodes.append(built.progress.episodes))
+    scores = iter([200] * 20 + [190] * 15)  # at last not good enough for a third evaluation
+
+    def learn(learning):
+        built.progress.next_frame(learning)
+        return next(scores)
+
+    def evaluate(learning):
+        episodes.append(built.progress.episodes)
+        return 199
+    built.learners[0].environment.run, built.tester.environment.run = learn, evaluate
     let_all_work(built)
     assert said == ["Threshold", "Evaluation"] * 2 + ["Not"]
     assert episodes == [10] * 10 + [20] * 10 and built.progress.episodes == 35
@@ -247,7 +233,7 @@ def test_the_threshold_is_awaited_as_long_as_a_learner_has_not_ended(said):
     progress = built.progress
     progress.next_frame(learning=True)  # the last, but its episode may still count
     while_it_waits(progress, lambda: reach_threshold(progress), progress.learners.clear)
-    plays(built.tester, 200)
+    built.tester.environment.run = lambda learning: 200
     built.tester.test()
     assert said == ["Threshold", "Evaluation", "Learned"]
 
@@ -255,7 +241,7 @@ def test_the_threshold_is_awaited_as_long_as_a_learner_has_not_ended(said):
 def test_when_the_last_learner_ends_during_an_evaluation_that_fails_it_is_not_learned(said):
     built = Built(1)
     reach_threshold(built.progress)
-    plays(built.tester, 199, before=built.progress.learners.clear)
+    built.tester.environment.run = lambda learning: built.progress.learners.clear() or 199
     built.tester.test()
     assert said == ["Threshold", "Evaluation", "Not"]
 
@@ -265,16 +251,17 @@ def test_the_weights_that_pass_are_what_stays_and_is_saved(said):
     server, brain = built.server, built.tester.environment.agent.brain
     first = built.values(server.weights)
 
-    def note_and_spoil():  # what a learner in the middle of an update may write meanwhile
+    def play(learning):
         evaluated.append(built.values(brain.weights))
-        put(server.session, server.weights, [77] * 6)
+        put(server.session, server.weights, [77] * 6)  # what a learner may write meanwhile
+        return 200
 
-    def update_and_end():
+    def end_late():
         put(server.session, server.weights, [88] * 6)
         built.progress.learners.clear()
     reach_threshold(built.progress)
-    plays(built.tester, 200, before=note_and_spoil)
-    while_it_waits(built.progress, update_and_end)
+    built.tester.environment.run = play
+    while_it_waits(built.progress, end_late)
     server.save = lambda: saved.extend(built.values(server.weights))
     built.tester.evaluate()
     assert len(evaluated) == 10 and all(same(weights, first) for weights in evaluated)
