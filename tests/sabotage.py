@@ -212,6 +212,7 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
     "script::bad_input_is_refused_in_one_line_that_names_it": [
         ("parse", "OSError", "ValueError"),
         ("parse", "options.checkpoint is None", "False"),
+        ("parse", "None if options.play else options.checkpoint", "options.checkpoint"),
         ("parse", "options.seed < 0", "False")],
     "script::a_checkpoint_that_is_damaged_or_another_networks_is_refused_and_left_alone": [
         ("restore_checkpoint", "shapes.get(v.op.name) != v.shape", "False"),

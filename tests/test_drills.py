@@ -105,7 +105,7 @@ def test_ctrl_c_while_a_film_is_made_is_one_line(tmp_path, moment):
 
 @posix
 @pytest.mark.parametrize("place", [
-    "open_session", "LocalBrain._build_graph", "Environment.make", "ParameterServer.initialize"])
+    "open_session", "LocalBrain._build_graph", "ParameterServer.initialize"])
 def test_ctrl_c_before_the_threads_start_saves_nothing(monkeypatch, capfd, saved, place):
     before = contents(saved)
     *owner, name = place.split(".")
@@ -140,7 +140,7 @@ class Hanging(a3c.Environment):
 
 @posix
 def test_ctrl_c_ends_it_even_if_a_thread_hangs(tmp_path, saved):
-    process = start_with(Hanging, "--workers", 1, cwd=tmp_path)
+    process = start_with(Hanging, "--render", "none", "--workers", 1, cwd=tmp_path)
     begin(process, "hangs")
     process.send_signal(signal.SIGINT)
     status, _, err = finish(process, seconds=60)
@@ -215,7 +215,8 @@ class NoNumbers(a3c.Environment):
 
 def test_a_reward_that_is_no_number_is_shown_once_and_spoils_no_checkpoint(tmp_path, saved):
     before = contents(saved)
-    status, out, err = finish(start_with(NoNumbers, "--workers", 1, cwd=tmp_path))
+    process = start_with(NoNumbers, "--render", "none", "--workers", 1, cwd=tmp_path)
+    status, out, err = finish(process)
     assert status == FAILED and "earned after" not in out
     assert err.count("Traceback") == 2  # of the exception, and of the RuntimeError that names it
     assert re.search(r"\nRuntimeError: local_thread1 failed: .*gradient isn't finite", err)

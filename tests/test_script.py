@@ -201,11 +201,10 @@ def test_logdir_holds_the_graph_and_all_curves_even_of_a_run_that_fails(tmp_path
 # Films and windows
 
 def show(words, capfd):
-    """Show an episode of a policy that has learned nothing. Returns its score."""
+    """Film an episode of a policy that has learned nothing. Returns its score."""
     pytest.importorskip("gymnasium")  # see `learned`
     words.test_episodes = 1
-    if words.render != "none":
-        a3c.prepare_films(words)
+    a3c.prepare_films(words)
     a3c.show_episodes(Built(1).tester.environment, words)
     [score] = numbers(r"^Test episode 1: score (\d+)$", capfd.readouterr().out)
     return score
@@ -277,10 +276,16 @@ def test_a_checkpoint_loads_whole_wherever_it_is_moved(saved):
 
 
 def test_learning_goes_on_from_a_checkpoint_as_many_frames_as_wanted(saved, capfd):
+    class Environment(a3c.Environment):
+        def reward(self, *args):  # called once a step
+            rewards.append(super().reward(*args))
+            return rewards[-1]
     for last, total in (50, 750), (750, 1450):
-        before = saved_values(saved / f"model-{last}")
+        before, rewards = saved_values(saved / f"model-{last}"), []
         capfd.readouterr()
-        assert run("--checkpoint", saved, "--max-frames", 700)[0] == NOT_LEARNED
+        words = "--checkpoint", saved, "--max-frames", 700
+        assert run(*words, environment_class=Environment)[0] == NOT_LEARNED
+        assert len(rewards) == 700
         first, second, *_, end = capfd.readouterr().out.splitlines()
         assert first == f"Continues after {last} frames" and second.startswith("Seed ")
         assert end == f"Not learned after {total} frames"
@@ -319,8 +324,9 @@ def test_while_it_learns_it_saves_again_and_again(clock, monkeypatch, seconds):
 
 @pytest.mark.parametrize("words", [  # the last option of each is the wrong one
     "--workers 0", "--workers two", "--seed -1", "--max-frames 0", "--test-episodes 0",
-    "--render film", "--speed", "--play", "--play --checkpoint empty", "--checkpoint=",
-    "--checkpoint file", "--checkpoint file/below", "--logdir=", "--logdir file/below"])
+    "--render film", "--speed", "--play", "--play --checkpoint empty",
+    "--play --checkpoint missing", "--checkpoint=", "--checkpoint file", "--checkpoint file/below",
+    "--logdir=", "--logdir file/below"])
 def test_bad_input_is_refused_in_one_line_that_names_it(tmp_path, monkeypatch, capfd, words):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("text")
@@ -355,7 +361,7 @@ def test_films_that_cannot_be_made_are_refused_before_anything_is_learned(
     assert missing in refusal(capfd, "--render", "video")
 
 
-# The start, and after the last random action
+# The start, and the random actions after it
 
 @pytest.mark.parametrize("what_happens, ends", [
     ("raise ModuleNotFoundError('No tensorflow')",
