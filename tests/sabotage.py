@@ -245,8 +245,6 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
     "drills::a_reward_that_is_no_number_is_shown_once_and_spoils_no_checkpoint": [
         ("LocalBrain.update_parameter_server", "not math.isfinite(norm)", "False"),
         ("main", "progress.stop()", "(progress.stop(), server.save())")],
-    "drills::ctrl_c_at_any_moment_ends_it_soon_and_saves": [
-        ("main", "interrupted = True", "pass")],
     "drills::ctrl_c_while_a_film_is_made_is_one_line": [
         ("main", "interrupted = True", "raise")],
     "drills::ctrl_c_before_the_threads_start_saves_nothing": [
