@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from helpers import kill_started
+from helpers import NOT_LEARNED, kill_started, run
 
 
 def pytest_configure():
@@ -35,3 +35,11 @@ def nothing_left():
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A folder with a checkpoint after 50 frames."""
+    folder = tmp_path / "saved"
+    assert run("--max-frames", 50, "--checkpoint", folder)[0] == NOT_LEARNED
+    return folder

@@ -16,6 +16,10 @@ SCRIPT = ROOT / "a3c_cartpole.py"
 tf = a3c.tf
 posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="it works only on Linux")
+LEARNED = 0  # exit statuses
+NOT_LEARNED = FAILED = 1  # FAILED: with a traceback, or because TensorFlow is missing
+WRONG_OPTION = 2
+INTERRUPTED = 130
 
 
 # The script as a module
@@ -23,6 +27,19 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="it works only on Lin
 def options(*words):
     """The options of a command line that opens no window and makes no film."""
     return a3c.parse(["--render", "none", *map(str, words)])
+
+
+def run(*words, server_class=a3c.ParameterServer, **classes):
+    """Run `main` here, with one learner and no film unless the words say otherwise.
+
+    Returns its exit status and the server; of a run that ends before there is one, None."""
+    class Server(server_class):
+        def initialize(self):
+            super().initialize()
+            servers.append(self)
+    servers = []
+    words = "--render", "none", "--workers", "1", *map(str, words)
+    return a3c.main(words, Server, **classes), servers[0] if servers else None
 
 
 class Built:
@@ -54,7 +71,7 @@ class Built:
 
 
 class KeptServer(a3c.ParameterServer):
-    """Can be looked at after the run."""
+    """Can be looked at after the run. (`run` returns the server without it.)"""
 
     def initialize(self):
         super().initialize()

@@ -86,69 +86,55 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("Environment.__init__", "n == NUM_ACTIONS", "True")],
     "worker_thread::only_the_steps_of_learners_are_counted": [
         ("Progress.next_frame", "frame = self.frames", "frame = self.frames + 1")],
-    "worker_thread::learners_end_after_max_frames": [
+    "worker_thread::after_the_last_frame_or_once_it_is_learned_only_the_test_thread_goes_on": [
         ("Progress.next_frame", "self.frames >= self.max_frames",
-         "self.frames > self.max_frames")],
-    "worker_thread::learners_end_when_the_task_is_learned": [
+         "self.frames > self.max_frames"),
         ("Progress.next_frame", "self.phase == 'learned' or self.frames >= self.max_frames",
          "self.frames >= self.max_frames")],
     "worker_thread::all_threads_end_at_a_stop": [
         ("Progress.next_frame", "self.coordinator.should_stop()", "False")],
-    "worker_thread::frames_are_counted_when_threads_meet": [
-        ("Progress.next_frame", "self.changed", "threading.Semaphore(9)")],
-    "worker_thread::threads_that_meet_at_the_last_frame_do_not_all_play_it": [
-        ("Progress.next_frame", "self.changed", "threading.Semaphore(9)")],
-    "worker_thread::episodes_that_end_together_are_counted": [
-        ("Progress.__init__", "threading.Condition()",
-         "__import__('unittest.mock').mock.MagicMock()")],
-    "worker_thread::saves_that_meet_wait_for_each_other": [
-        ("ParameterServer.save", "self.saving", "threading.Semaphore(9)")],
-    "worker_thread::a_score_that_comes_while_the_threshold_is_reached_does_not_count": [
-        ("Progress.__init__", "threading.Condition()",
-         "__import__('unittest.mock').mock.MagicMock()")],
-    "worker_thread::an_episode_returns_the_mean_of_the_latest_fifty": [
-        ("Progress.__init__", "50", "51")],
-    "worker_thread::the_curves_say_who_has_played_the_score_and_the_mean": [
-        ("Worker_thread.learn", "f'score/{self.name}'", "'score/local_thread1'")],
-    "worker_thread::the_threshold_is_awaited_as_long_as_a_learner_has_not_ended": [
-        ("Worker_thread.test", "not progress.learners", "progress.frames >= progress.max_frames")],
-    "worker_thread::ten_episodes_above_199_lead_to_an_evaluation_that_must_be_above_it_too": [
-        ("Progress.episode_ended", "sum(self.recent) / THRESHOLD_EPISODES > LEARNED_MEAN",
-         "sum(self.recent) / THRESHOLD_EPISODES >= LEARNED_MEAN"),
-        ("Progress.episode_ended", "len(self.recent) == THRESHOLD_EPISODES",
-         "len(self.recent) == THRESHOLD_EPISODES - 1"),
-        ("Worker_thread.evaluate", "mean > LEARNED_MEAN", "True"),
-        ("EVALUATION_EPISODES", "10", "9"),
-        ("LEARNED_MEAN", "199", "195")],
-    "worker_thread::the_evaluation_counts_the_mean_of_ten_episodes": [
-        ("Worker_thread.evaluate", "sum(scores) / len(scores)", "max(scores)")],
-    "worker_thread::the_threshold_is_of_the_latest_ten_episodes": [
-        ("THRESHOLD_EPISODES", "10", "11")],
-    "worker_thread::after_a_failed_evaluation_ten_new_episodes_have_to_reach_the_threshold": [
-        ("Progress.evaluated", "self.recent.clear()", "pass"),
-        ("Progress.evaluated", "self.changed.notify_all()", "pass")],
-    "worker_thread::learners_wait_while_the_policy_is_evaluated": [
-        ("Progress.next_frame", "self.wait_until(lambda: self.phase != 'evaluating')", "pass")],
-    "worker_thread::a_score_that_comes_during_the_evaluation_does_not_count": [
-        ("Progress.episode_ended", "self.phase == 'training'", "True")],
-    "worker_thread::the_last_frame_may_still_reach_the_threshold": [
-        ("Worker_thread.test", "progress.phase == 'evaluating' or not progress.learners",
-         "not progress.learners")],
-    "worker_thread::a_thread_whose_work_is_done_early_does_not_keep_the_run_from_ending": [
-        ("Worker_thread.work", "self.progress.stop()", "pass"),
-        ("Worker_thread.run", "self.progress.learners.discard(self.name)", "pass")],
-    "worker_thread::the_weights_that_pass_are_what_stays": [
-        ("Worker_thread.evaluate", "brain.push_parameter_server()", "pass"),
-        ("Worker_thread.evaluate", "brain.pull_parameter_server()", "pass"),
-        ("Worker_thread.evaluate", "self.server.save()", "pass"),
-        ("Worker_thread.evaluate", "progress.wait_until(lambda: not progress.learners)", "pass")],
-    "worker_thread::a_stop_wakes_whoever_waits": [
+    "worker_thread::during_an_evaluation_learners_wait_and_a_stop_wakes_them": [
+        ("Progress.next_frame", "self.wait_until(lambda: self.phase != 'evaluating')", "pass"),
         ("Progress.wait_until", "condition() or self.coordinator.should_stop()", "condition()"),
         ("Progress.stop", "self.changed.notify_all()", "pass")],
     "worker_thread::a_thread_that_fails_wakes_whoever_waits": [
         ("Worker_thread.run", "self.progress.changed.notify_all()", "pass")],
     "worker_thread::a_stop_that_ends_all_learners_is_no_end_of_learning": [
         ("Progress.wait_until", "raise Stopped", "pass")],
+    "worker_thread::a_thread_whose_work_is_done_early_does_not_keep_the_run_from_ending": [
+        ("Worker_thread.work", "self.progress.stop()", "pass"),
+        ("Worker_thread.run", "self.progress.learners.discard(self.name)", "pass")],
+    "worker_thread::threads_that_meet_at_the_last_frames_play_each_of_them_once": [
+        ("Progress.next_frame", "self.changed", "threading.Semaphore(9)")],
+    "worker_thread::episodes_that_end_together_are_counted": [
+        ("Progress.__init__", "threading.Condition()",
+         "__import__('unittest.mock').mock.MagicMock()")],
+    "worker_thread::saves_never_meet": [
+        ("ParameterServer.save", "self.saving", "threading.Semaphore(9)")],
+    "worker_thread::the_latest_ten_scores_above_199_lead_to_an_evaluation_that_must_be_above_it_"
+    "too": [
+        ("Progress.episode_ended", "sum(self.recent) / THRESHOLD_EPISODES > LEARNED_MEAN",
+         "sum(self.recent) / THRESHOLD_EPISODES >= LEARNED_MEAN"),
+        ("Progress.episode_ended", "len(self.recent) == THRESHOLD_EPISODES",
+         "len(self.recent) == THRESHOLD_EPISODES - 1"),
+        ("Worker_thread.evaluate", "mean > LEARNED_MEAN", "True"),
+        ("THRESHOLD_EPISODES", "10", "11"),
+        ("EVALUATION_EPISODES", "10", "9"),
+        ("LEARNED_MEAN", "199", "195")],
+    "worker_thread::a_score_that_comes_during_the_evaluation_does_not_count": [
+        ("Progress.episode_ended", "self.phase == 'training'", "True")],
+    "worker_thread::after_a_failed_evaluation_ten_new_episodes_have_to_reach_the_threshold": [
+        ("Worker_thread.test", "progress.phase == 'evaluating' or not progress.learners",
+         "not progress.learners"),
+        ("Progress.evaluated", "self.recent.clear()", "pass"),
+        ("Progress.evaluated", "self.changed.notify_all()", "pass")],
+    "worker_thread::the_threshold_is_awaited_as_long_as_a_learner_has_not_ended": [
+        ("Worker_thread.test", "not progress.learners", "progress.frames >= progress.max_frames")],
+    "worker_thread::the_weights_that_pass_are_what_stays_and_is_saved": [
+        ("Worker_thread.evaluate", "brain.push_parameter_server()", "pass"),
+        ("Worker_thread.evaluate", "brain.pull_parameter_server()", "pass"),
+        ("Worker_thread.evaluate", "self.server.save()", "pass"),
+        ("Worker_thread.evaluate", "progress.wait_until(lambda: not progress.learners)", "pass")],
     "script::it_films_every_step_of_each_test_episode": [
         ("show_episodes", "environment.env = env", "pass"),
         ("show_episodes", "f'test-{episode}'", "'test'"),
@@ -160,75 +146,79 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("main", "not options.play", "True"),
         ("restore_checkpoint", "if not play:\n    say(f'Continues after {frames} frames')",
          "say(f'Continues after {frames} frames')")],
-    "script::every_fifty_episodes_it_says_how_far_it_is": [
-        ("Worker_thread.learn", "episodes % 50 == 0", "episodes % 100 == 0")],
-    "script::means_are_of_the_latest_fifty_episodes_and_seconds_since_the_start": [
+    "script::every_fifty_episodes_and_around_an_evaluation_it_says_how_far_it_is": [
+        ("Worker_thread.learn", "episodes % 50 == 0", "episodes % 100 == 0"),
         ("Progress.seconds", "time.perf_counter() - self.start_time", "0.0"),
         ("Progress.__init__", "time.perf_counter()", "0.0"),
-        ("Progress.episode_ended", "sum(self.scores) / len(self.scores)", "score")],
-    "script::the_clock_starts_with_the_threads": [
-        ("main", "progress.start_time = time.perf_counter()", "pass")],
-    "script::threshold_and_evaluation_say_their_means_and_the_last_line_counts_all": [
+        ("Progress.__init__", "50", "51"),
+        ("Progress.episode_ended", "sum(self.scores) / len(self.scores)", "score"),
         ("Worker_thread.evaluate", "sum(progress.recent) / len(progress.recent)",
          "sum(progress.scores) / len(progress.scores)"),
         ("Worker_thread.evaluate",
          "f'Evaluation: mean {mean:.1f} of {EVALUATION_EPISODES} episodes'",
          "f'Evaluation: mean {mean:.1f} of {THRESHOLD_EPISODES} episodes'"),
         ("Worker_thread.evaluate", "progress.episodes", "len(progress.scores)")],
+    "script::a_line_is_printed_at_once_and_in_one_piece_so_that_threads_do_not_mix_lines": [
+        ("say", "print(line + '\\n', end='', flush=True)", "print(line, flush=True)"),
+        ("say", "True", "False")],
     "script::each_curve_shows_its_own_numbers_over_the_frames": [
         ("LocalBrain.update_parameter_server", "actor", "critic"),
+        ("Worker_thread.evaluate", "sum(scores) / len(scores)", "max(scores)"),
         ("Worker_thread.evaluate",
          "add_to_curves(self.server, {'evaluation': mean, 'threshold': LEARNED_MEAN})", "pass"),
         ("Worker_thread.learn", "{f'score/{self.name}': score, 'mean': mean}",
          "{f'score/{self.name}': score, 'mean': score}"),
+        ("Worker_thread.learn", "f'score/{self.name}'", "'score/local_thread1'"),
         ("add_to_curves", "server.progress.frames", "server.progress.episodes"),
         ("add_to_curves", "np.mean(y)", "np.sum(y)")],
-    "script::logdir_holds_the_graph_and_all_curves": [
-        ("ParameterServer.initialize", "self.session.graph", "None")],
-    "script::the_curves_of_a_run_that_fails_are_kept": [
+    "script::logdir_holds_the_graph_and_all_curves_even_of_a_run_that_fails": [
+        ("ParameterServer.initialize", "self.session.graph", "None"),
         ("main", "server.curves.flush()", "pass")],
-    "script::a_film_is_never_overwritten_not_even_in_the_same_second": [
-        ("show_episodes", "os.makedirs(folder)", "os.makedirs(folder, exist_ok=True)")],
-    "script::where_a_window_can_open_it_shows_every_step": [
-        ("show_episodes", "options.window", "False")],
-    "script::auto_opens_a_window_only_where_there_is_a_screen": [
-        ("parse", "('auto', 'human')", "('auto', 'human', 'video')"),
-        ("parse", "'WAYLAND_DISPLAY'", "'WAYLAND'"),
-        ("parse", "sys.platform == 'linux'", "True")],
-    "script::human_is_refused_where_no_window_can_open": [
-        ("parse", "options.render == 'human' and (not screen)", "False")],
-    "script::without_a_window_films_are_drawn_without_a_screen": [
+    "script::each_run_films_into_a_folder_of_its_own_and_needs_no_screen": [
+        ("show_episodes", "os.makedirs(folder)", "os.makedirs(folder, exist_ok=True)"),
         ("prepare_films", "os.environ['SDL_VIDEODRIVER'] = 'dummy'", "pass")],
-    "script::it_plays_a_checkpoint_that_it_may_only_read": [
-        ("ParameterServer.save", "not self.options.play", "True")],
-    "script::it_saves_at_the_end_and_nothing_before_it_has_learned": [
-        ("main", "if threads:\n    server.save()", "pass"),
-        ("main", "graph.finalize()", "(graph.finalize(), server.save())")],
-    "script::a_checkpoint_can_be_moved": [
-        ("restore_checkpoint", "True", "False")],
-    "script::while_it_learns_it_saves_now_and_then": [
-        ("SAVE_SECONDS", "60", "70"),
-        ("main", "time.monotonic() > next_save", "False"),
-        ("main", "time.monotonic() > next_save", "True")],
-    "script::a_checkpoint_loads_whole": [
-        ("restore_checkpoint", "server.saver.restore(server.session, latest)", "pass")],
+    "script::a_window_shows_every_step_that_is_filmed": [
+        ("show_episodes", "options.window", "False")],
+    "script::auto_and_human_open_a_window_where_there_is_a_screen": [
+        ("parse", "('auto', 'human')", "('auto', 'human', 'video')"),
+        ("parse", "'WAYLAND_DISPLAY'", "'WAYLAND'")],
+    "script::without_a_screen_auto_opens_no_window_and_human_is_refused": [
+        ("parse", "sys.platform == 'linux'", "True"),
+        ("parse", "options.render == 'human' and (not screen)", "False")],
+    "script::a_checkpoint_loads_whole_wherever_it_is_moved": [
+        ("restore_checkpoint", "True", "False"),
+        ("restore_checkpoint", "server.saver.restore(server.session, latest)", "pass"),
+        ("restore_checkpoint", "tf.global_variables('parameter_server/')", "server.weights")],
     "script::learning_goes_on_from_a_checkpoint_as_many_frames_as_wanted": [
         ("restore_checkpoint", "server.progress.frames = frames", "pass"),
         ("restore_checkpoint", "server.progress.max_frames += frames", "pass"),
         ("restore_checkpoint", "say(f'Continues after {frames} frames')", "pass")],
-    "script::a_checkpoint_of_another_network_is_refused_and_left_alone": [
-        ("restore_checkpoint", "shapes.get(v.op.name) != v.shape", "False")],
+    "script::it_saves_at_the_end_and_nothing_before_it_has_learned": [
+        ("main", "if threads:\n    server.save()", "pass"),
+        ("main", "graph.finalize()", "(graph.finalize(), server.save())")],
+    "script::while_it_learns_it_saves_again_and_again": [
+        ("SAVE_SECONDS", "60", "70"),
+        ("main", "time.monotonic() > next_save", "False"),
+        ("main", "time.monotonic() > next_save", "True"),
+        ("main", "if time.monotonic() > next_save:\n    server.save()\n    next_save = "
+         "time.monotonic() + SAVE_SECONDS",
+         "if time.monotonic() > next_save:\n    server.save()\n    next_save = math.inf")],
     "script::bad_input_is_refused_in_one_line_that_names_it": [
         ("parse", "OSError", "ValueError"),
         ("parse", "options.checkpoint is None", "False"),
+        ("parse", "None if options.play else options.checkpoint", "options.checkpoint"),
         ("parse", "options.seed < 0", "False")],
-    "script::films_without_their_packages_are_refused_before_anything_is_learned": [
+    "script::a_checkpoint_that_is_damaged_or_another_networks_is_refused_and_left_alone": [
+        ("restore_checkpoint", "shapes.get(v.op.name) != v.shape", "False"),
+        ("restore_checkpoint", "(OSError, TypeError, ValueError, IndexError, tf.errors.OpError)",
+         "OSError")],
+    "script::films_that_cannot_be_made_are_refused_before_anything_is_learned": [
         ("prepare_films", "import moviepy, pygame", "import pygame"),
+        ("prepare_films", "import moviepy, pygame", "import moviepy"),
+        ("prepare_films", "OSError", "ValueError"),
         ("main", "prepare_films(options)", "pass")],
-    "script::a_folder_for_films_that_cannot_be_made_is_refused": [
-        ("prepare_films", "OSError", "ValueError")],
-    "script::help_names_the_environment_and_the_options": [
-        ("parse", "f'Learn {ENV} with A3C, and show the policy.'", "'Learn CartPole-v0 with A3C'")],
+    "script::epsilon_stays_at_its_end_after_its_last_frame": [
+        ("Agent.explore", "min(frame / EPS_STEPS, 1.0)", "frame / EPS_STEPS")],
     "seams::a_whole_program_of_ones_own_trains_saves_and_goes_on": [
         ("ParameterServer.build_update", "tf.name_scope('parameter_server/')",
          "tf.name_scope('elsewhere/')")],
@@ -246,13 +236,14 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("main", "tf.set_random_seed(options.seed)", "pass")],
     "drills::an_exception_in_any_thread_ends_all_and_names_it": [
         ("Worker_thread.run", "RuntimeError(f'{self.name} failed: {error!r}')", "error")],
-    "drills::a_reward_that_is_no_number_ends_the_run_and_spoils_no_checkpoint": [
+    "drills::a_reward_that_is_no_number_is_shown_once_and_spoils_no_checkpoint": [
         ("LocalBrain.update_parameter_server", "not math.isfinite(norm)", "False"),
         ("main", "progress.stop()", "(progress.stop(), server.save())")],
-    "drills::ctrl_c_at_any_moment_ends_it_soon_and_saves": [
+    "drills::ctrl_c_while_a_film_is_made_is_one_line": [
+        ("main", "interrupted = True", "raise")],
+    "drills::ctrl_c_before_the_threads_start_saves_nothing": [
         ("main", "interrupted = True", "pass")],
-    "drills::ctrl_c_at_each_stage_before_the_threads_start": [
-        ("main", "interrupted = True", "pass"),
+    "drills::ctrl_c_while_what_films_need_is_imported_is_one_line": [
         ("main", "if threads:\n    server.save()", "server.save()")],
     "drills::ctrl_c_ends_it_even_if_a_thread_hangs": [
         ("main", "threading.Thread(target=worker.run, name=worker.name, daemon=True)",
@@ -260,7 +251,7 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("main", "1.5", "150.0")],
     "drills::learners_share_one_core_and_the_other_threads_are_free": [
         ("SHARE_ONE_CORE", "True", "False")],
-    "drills::the_graph_is_complete_before_threads_use_it": [
+    "drills::the_graph_is_complete_when_threads_use_it": [
         ("main", "graph.finalize()", "pass")],
     "variants::the_settings_of_each": [
         ("memory.configure", "a3c.EPS_START = 0.0", "pass"),

@@ -4,7 +4,6 @@ import gc
 import itertools
 import re
 import sys
-import time
 import types
 import unittest.mock
 import weakref
@@ -12,31 +11,18 @@ import weakref
 import imageio.v3 as iio
 import numpy as np
 import pytest
-from helpers import (
-    Built,
-    KeptServer,
-    a3c,
-    contents,
-    environment_variables,
-    film_lengths,
-    finish,
-    same,
-    saved_values,
-    start,
-    tf,
-)
-
-NO_FILMS = "--render", "none", "--workers", "1"
+from helpers import (FAILED, INTERRUPTED, LEARNED, NOT_LEARNED, WRONG_OPTION, Built, a3c, contents,
+                     environment_variables, film_lengths, finish, run, same, saved_values, start,
+                     tf)
 
 
-def refusal(args, capfd):
-    """The line that these words of a command line are refused with. It has to be a single line on
-    stderr, with status 2 and nothing on stdout."""
+def refusal(capfd, *words):
+    """The line that these words of a command line are refused with: the only one that is printed"""
     capfd.readouterr()
     with pytest.raises(SystemExit) as end:
-        a3c.main([*NO_FILMS, "--max-frames", "50", *args])
+        run("--max-frames", 50, *words)
     out, err = capfd.readouterr()
-    assert (end.value.code, out, err.count("\n")) == (2, "", 1) and ": error: " in err
+    assert (end.value.code, out, err.count("\n")) == (WRONG_OPTION, "", 1) and ": error: " in err
     return err
 
 
@@ -49,42 +35,26 @@ def numbers(pattern, text):
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory):
-    """The folder of a run that a user has started, what it printed, and the seconds it took."""
+    """The folder of a run that a user has started, and what it printed."""
     pytest.importorskip("gymnasium")  # classic Gym doesn't know today's moviepy
-    folder, begun = tmp_path_factory.mktemp("learned"), time.monotonic()
-    args = "--seed", 1, "--checkpoint", "saved", "--test-episodes", 2
-    status, out, err = finish(start(*args, cwd=folder))
-    assert (status, err) == (0, "")
-    return folder, out, time.monotonic() - begun
+    folder = tmp_path_factory.mktemp("learned")
+    words = "--seed", 1, "--checkpoint", "saved", "--test-episodes", 2
+    status, out, err = finish(start(*words, cwd=folder))
+    assert (status, err) == (LEARNED, "")
+    return folder, out
 
 
-def test_it_learns_and_says_so(learned):
-    folder, out, _ = learned
-    first, *lines, end, films, one, two = out.splitlines()
+def test_it_learns_up_to_the_first_evaluation_above_199_and_says_so(learned):
+    first, *_, end, films, one, two = learned[1].splitlines()
     assert first == "Seed 1, 8 learning threads"
     assert end.startswith("Learned after ") and films.startswith("Films: ")
     assert one.startswith("Test episode 1: score ") and two.startswith("Test episode 2: score ")
-    lines = [line for line in lines if " episodes: mean " not in line]  # every fifty episodes
-    assert all(line.startswith("Threshold reached: mean ") for line in lines[::2])
-    assert all(line.startswith("Evaluation: mean ") for line in lines[1::2])
-    evaluations = numbers(r"^Evaluation: mean (\S+) of 10", out)
-    assert [mean > 199 for mean in evaluations] == [False] * (len(evaluations) - 1) + [True]
-
-
-def test_every_fifty_episodes_it_says_how_far_it_is(learned):
-    [episodes] = numbers(r"^Learned after \d+ frames, (\d+)", learned[1])
-    said = numbers(r"(\d+) episodes: ", learned[1])
-    assert sorted(said) == list(range(50, int(episodes) + 1, 50))
-
-
-def test_the_seconds_it_prints_grow_up_to_those_it_took(learned):
-    seconds = numbers(r"^(\S+) s, ", learned[1]) + numbers(r"^Learned .* (\S+) s$", learned[1])
-    assert len(seconds) > 1 and seconds == sorted(seconds)
-    assert 0 < seconds[-1] < learned[2]
+    *failed, passed = numbers(r"^Evaluation: mean (\S+) of 10", learned[1])
+    assert max(failed, default=0) <= 199 < passed
 
 
 def test_it_films_every_step_of_each_test_episode(learned):
-    folder, out, _ = learned
+    folder, out = learned
     [films] = (folder / "movie" / "A3C").iterdir()
     assert f"Films: {films.relative_to(folder)}\n" in out and films.name.endswith("-seed1")
     for episode, score in enumerate(numbers(r"^Test episode \d: score (\d+)$", out), start=1):
@@ -95,22 +65,41 @@ def test_it_films_every_step_of_each_test_episode(learned):
 
 
 def test_what_it_learned_is_saved_and_plays_back_as_well(learned, capfd):
-    folder, out, _ = learned
+    folder, out = learned
     before = contents(folder)
-    assert a3c.main(["--play", "--checkpoint", str(folder / "saved"), "--render", "none",
-                     "--test-episodes", "100"], server_class=KeptServer) == 0
+    status, server = run("--play", "--checkpoint", folder / "saved", "--test-episodes", 100)
     played = capfd.readouterr().out
     assert [re.sub(r"\d+$", "", line) for line in played.splitlines()] == [
         f"Test episode {n}: score " for n in range(1, 101)]  # and nothing else
-    assert np.mean(numbers(r"score (\d+)$", played)) >= 195
-    assert [KeptServer.latest.progress.frames] == numbers(r"^Learned after (\d+)", out)
+    assert status == LEARNED and np.mean(numbers(r"score (\d+)$", played)) >= 195
+    assert [server.progress.frames] == numbers(r"^Learned after (\d+)", out)
     assert contents(folder) == before  # --play doesn't write
 
 
-# What is printed, with a clock that the test moves
+def test_one_worker_and_one_seed_give_the_same_run(tmp_path, capfd):
+    words = "--max-frames", 3000, "--checkpoint"
+    for folder, seed in ("a", 7), ("b", 8):
+        assert run(*words, tmp_path / folder, "--seed", seed)[0] == NOT_LEARNED
+    out = capfd.readouterr().out
+    words = "--render", "none", "--workers", 1, *words, "c", "--seed", 7
+    again = finish(start(*words, cwd=tmp_path))[1]  # in another process
+    out, again = (re.sub(r"^\d+\.\d s, ", "", text, flags=re.M) for text in (out, again))
+    assert again.count("\n") > 3 and out.startswith(again)
+    a, b, c = (saved_values(tmp_path / folder / "model-3000") for folder in "abc")
+    assert same(a.values(), c.values()) and not same(a.values(), b.values())
+
+
+def test_nothing_of_a_run_stays_in_memory():
+    servers = [weakref.ref(run("--max-frames", 300)[1]) for _ in range(3)]
+    gc.collect()
+    assert [server() for server in servers] == [None] * 3
+
+
+# What is printed
 
 @pytest.fixture
 def clock(monkeypatch):
+    """The script's clock. It stands still unless the test moves it."""
     clock = types.SimpleNamespace(now=1000.0, perf_counter=lambda: clock.now,
                                   monotonic=lambda: clock.now)
     monkeypatch.setattr(a3c, "time", clock)
@@ -118,57 +107,35 @@ def clock(monkeypatch):
 
 
 def test_a_run_that_did_not_learn_says_seed_learners_and_frames(capfd):
-    args = "--render", "none", "--seed", "7", "--workers", "3", "--max-frames", "50"
-    assert a3c.main(args) == 1
-    assert capfd.readouterr().out == (
-        "Seed 7, 3 learning threads\nNot learned after 50 frames\n")
+    assert run("--seed", 7, "--workers", 3, "--max-frames", 50)[0] == NOT_LEARNED
+    assert capfd.readouterr().out == "Seed 7, 3 learning threads\nNot learned after 50 frames\n"
 
 
-def test_means_are_of_the_latest_fifty_episodes_and_seconds_since_the_start(
+def test_every_fifty_episodes_and_around_an_evaluation_it_says_how_far_it_is(
         clock, monkeypatch, capfd):
-    monkeypatch.setattr(a3c, "SHARE_ONE_CORE", False)
-    [learner] = Built(1).learners
-    scores = iter(range(1, 101))
-
-    def episode(learning):
-        score = next(scores, None)
-        if score is None:
-            raise a3c.Stopped
-        clock.now += 0.5
-        learner.progress.frames += score
-        return score
-    learner.environment.run = episode
-    with pytest.raises(a3c.Stopped):
-        learner.learn()
-    assert capfd.readouterr().out.splitlines() == [
-        "25.0 s, 1275 frames, 50 episodes: mean 25.5 of the last 50",
-        "50.0 s, 5050 frames, 100 episodes: mean 75.5 of the last 50"]
-
-
-def test_threshold_and_evaluation_say_their_means_and_the_last_line_counts_all(
-        clock, monkeypatch, capfd):
-    monkeypatch.setattr(a3c, "THRESHOLD_EPISODES", 2)
-    monkeypatch.setattr(a3c, "EVALUATION_EPISODES", 4)
-    built = Built(0)
-    for score in [10] * 60 + [190, 212]:  # 60: more than the fifty that a printed mean is of
-        built.progress.episode_ended(score)
+    for name, value in ("SHARE_ONE_CORE", False), ("THRESHOLD_EPISODES", 2), (
+            "EVALUATION_EPISODES", 4):
+        monkeypatch.setattr(a3c, name, value)
+    built = Built(1)
     built.progress.frames, clock.now = 1200, clock.now + 7.5
+    scores = [*range(1, 101), 190, 212, a3c.Stopped]
+    built.learners[0].environment.run = unittest.mock.Mock(side_effect=scores)
+    built.learners[0].run()
     built.tester.environment.run = lambda learning: 199.5
     built.tester.evaluate()
     assert capfd.readouterr().out.splitlines() == [
+        "7.5 s, 1200 frames, 50 episodes: mean 25.5 of the last 50",
+        "7.5 s, 1200 frames, 100 episodes: mean 75.5 of the last 50",
         "Threshold reached: mean 201.0 of the last 2 episodes",
         "Evaluation: mean 199.5 of 4 episodes",
-        "Learned after 1200 frames, 62 episodes, 7.5 s"]
+        "Learned after 1200 frames, 102 episodes, 7.5 s"]
 
 
-def test_the_clock_starts_with_the_threads(clock, monkeypatch, capfd):
-    class Server(a3c.ParameterServer):
-        def initialize(self):
-            super().initialize()
-            clock.now += 100
-    monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)
-    assert a3c.main(NO_FILMS, Server) == 0
-    assert re.search(r"^Learned .* 0\.0 s$", capfd.readouterr().out, re.M)
+def test_a_line_is_printed_at_once_and_in_one_piece_so_that_threads_do_not_mix_lines(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", unittest.mock.Mock())
+    a3c.say("A line")
+    pieces = [call.args[0] for call in sys.stdout.write.call_args_list]
+    assert [piece for piece in pieces if piece] == ["A line\n"] and sys.stdout.flush.called
 
 
 # Curves for TensorBoard
@@ -185,13 +152,6 @@ def curves(folder):
         for point in event.summary.value:
             found[point.tag].append((event.step, point.simple_value))
     return found
-
-
-@pytest.fixture
-def closed_later():
-    """A server whose file of curves, which has a thread of its own, is closed after the test."""
-    yield KeptServer
-    KeptServer.latest.curves.close()
 
 
 def test_each_curve_shows_its_own_numbers_over_the_frames(tmp_path, monkeypatch):
@@ -219,63 +179,35 @@ def test_each_curve_shows_its_own_numbers_over_the_frames(tmp_path, monkeypatch)
         "threshold": [(40, 199)]}
 
 
-def test_logdir_holds_the_graph_and_all_curves(tmp_path, monkeypatch, closed_later):
-    monkeypatch.setattr(a3c, "LEARNED_MEAN", 25)
-    folder = tmp_path / "new" / "curves"
-    assert a3c.main([*NO_FILMS, "--logdir", str(folder)], closed_later) == 0
-    found = curves(folder)
-    assert set(found) == {"loss/actor", "loss/critic", "loss/entropy", "gradient", "mean",
-                          "evaluation", "threshold", "score/local_thread1"}
-    frames, scores = zip(*found["score/local_thread1"])
-    assert frames == tuple(np.cumsum(scores))
+def test_logdir_holds_the_graph_and_all_curves_even_of_a_run_that_fails(tmp_path, monkeypatch):
+    class Environment(a3c.Environment):
+        def run(self, learning):
+            if not learning and self.progress.phase == "learned":
+                servers.append(self.server)
+                raise ValueError("on purpose")
+            return super().run(learning)
+    folder, servers = tmp_path / "new" / "curves", []
+    monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)
+    with pytest.raises(RuntimeError, match="^test_thread failed: .*on purpose"):
+        run("--logdir", folder, environment_class=Environment)
+    assert set(curves(folder)) == {"loss/actor", "loss/critic", "loss/entropy", "gradient", "mean",
+                                   "evaluation", "threshold", "score/local_thread1"}
     graphs = (tf.GraphDef.FromString(event.graph_def) for event in events(folder))
     names = {node.name for graph in graphs for node in graph.node}
     assert {"local_thread1/s", "test_thread/s", "parameter_server/hidden/weights"} <= names
-
-
-def test_the_curves_of_a_run_that_fails_are_kept(tmp_path, closed_later):
-    class Environment(a3c.Environment):
-        def run(self, learning):
-            if self.progress.episodes == 3:
-                raise ValueError("on purpose")
-            return super().run(learning)
-    with pytest.raises(RuntimeError, match="^local_thread1 failed: .*on purpose"):
-        a3c.main([*NO_FILMS, "--logdir", str(tmp_path)], closed_later,
-                 environment_class=Environment)
-    assert len(curves(tmp_path)["score/local_thread1"]) == 3
+    servers[0].curves.close()  # the file has a thread of its own
 
 
 # Films and windows
 
 def show(words, capfd):
-    """Show an episode of a policy that has learned nothing. Returns its score."""
+    """Film an episode of a policy that has learned nothing. Returns its score."""
     pytest.importorskip("gymnasium")  # see `learned`
     words.test_episodes = 1
-    if words.render != "none":
-        a3c.prepare_films(words)
+    a3c.prepare_films(words)
     a3c.show_episodes(Built(1).tester.environment, words)
     [score] = numbers(r"^Test episode 1: score (\d+)$", capfd.readouterr().out)
     return score
-
-
-def test_a_film_is_never_overwritten_not_even_in_the_same_second(tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr(a3c, "FILMS", str(tmp_path))
-    monkeypatch.setattr(a3c.time, "strftime", lambda pattern: "now")  # the same folder twice
-    words = a3c.parse(["--render", "video"])
-    show(words, capfd)
-    before = contents(tmp_path)
-    assert before
-    with pytest.raises(FileExistsError):
-        show(words, capfd)
-    assert contents(tmp_path) == before
-
-
-def test_each_run_films_into_a_folder_of_its_own(tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr(a3c, "FILMS", str(tmp_path))
-    for runs in 1, 2:
-        monkeypatch.setattr(a3c.time, "strftime", lambda pattern, now=f"12000{runs}": now)
-        show(a3c.parse(["--render", "video"]), capfd)
-        assert len(list(tmp_path.glob("*/test-1-episode-0.mp4"))) == runs
 
 
 def parse_on(platform, variables, *words):
@@ -289,123 +221,84 @@ def parse_on(platform, variables, *words):
         return a3c.parse(words)
 
 
-@pytest.mark.parametrize("render, shown, filmed", [
-    ("auto", True, True), ("human", True, True), ("video", False, True), ("none", False, False)])
-def test_where_a_window_can_open_it_shows_every_step(
-        tmp_path, monkeypatch, capfd, render, shown, filmed):
+def test_each_run_films_into_a_folder_of_its_own_and_needs_no_screen(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "new" / "films"))
+    words = a3c.parse(["--render", "video"])
+    for runs in 1, 2:
+        monkeypatch.setattr(a3c.time, "strftime", lambda pattern, now=f"12000{runs}": now)
+        show(words, capfd)
+        assert len(list(tmp_path.glob("new/films/*/test-1-episode-0.mp4"))) == runs
+    before = contents(tmp_path)
+    with pytest.raises(FileExistsError):
+        show(words, capfd)  # in the same second as the second run
+    assert contents(tmp_path) == before and a3c.os.environ["SDL_VIDEODRIVER"] == "dummy"
+
+
+def test_a_window_shows_every_step_that_is_filmed(tmp_path, monkeypatch, capfd):
     pygame = pytest.importorskip("pygame")
     monkeypatch.setattr(a3c, "FILMS", str(tmp_path))
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")  # draws into a window that nobody sees
     pictures = unittest.mock.Mock(wraps=pygame.display.flip)
     monkeypatch.setattr(pygame.display, "flip", pictures)
-    score = show(parse_on("linux", {"DISPLAY": ":0"}, "--render", render), capfd)
-    assert pictures.call_count == shown * (score + 1)
-    assert len(film_lengths(tmp_path)) == filmed
+    score = show(parse_on("linux", {"DISPLAY": ":0"}, "--render", "human"), capfd)
+    assert pictures.call_count == score + 1 and len(film_lengths(tmp_path)) == 1
 
 
-SCREENS = [("linux", {"DISPLAY": ":0"}), ("linux", {"WAYLAND_DISPLAY": "wayland-0"}), ("win32", {})]
-NO_SCREENS = [("linux", {}), ("darwin", {"DISPLAY": ":0"})]
+@pytest.mark.parametrize("platform, variables", [
+    ("linux", {"DISPLAY": ":0"}), ("linux", {"WAYLAND_DISPLAY": "wayland-0"}), ("win32", {})])
+def test_auto_and_human_open_a_window_where_there_is_a_screen(platform, variables):
+    windows = {render: parse_on(platform, variables, "--render", render).window
+               for render in ("auto", "human", "video", "none")}
+    assert windows == {"auto": True, "human": True, "video": False, "none": False}
 
 
-@pytest.mark.parametrize("platform, variables", SCREENS + NO_SCREENS)
-def test_auto_opens_a_window_only_where_there_is_a_screen(platform, variables):
-    window = parse_on(platform, variables, "--render", "auto").window
-    assert window == ((platform, variables) in SCREENS)
-    assert not parse_on(platform, variables, "--render", "video").window
-    assert not parse_on(platform, variables, "--render", "none").window
-
-
-@pytest.mark.parametrize("platform, variables", NO_SCREENS)
-def test_human_is_refused_where_no_window_can_open(capfd, platform, variables):
+@pytest.mark.parametrize("platform, variables", [("linux", {}), ("darwin", {"DISPLAY": ":0"})])
+def test_without_a_screen_auto_opens_no_window_and_human_is_refused(capfd, platform, variables):
+    assert not parse_on(platform, variables, "--render", "auto").window
     with pytest.raises(SystemExit) as end:
         parse_on(platform, variables, "--render", "human")
-    out, err = capfd.readouterr()
-    assert (end.value.code, out, err.count("\n")) == (2, "", 1)
-    assert "--render: no window can open" in err
-
-
-def test_without_a_window_films_are_drawn_without_a_screen(tmp_path, monkeypatch):
-    monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "new" / "films"))
-    a3c.prepare_films(a3c.parse(["--render", "video"]))
-    assert a3c.os.environ["SDL_VIDEODRIVER"] == "dummy" and (tmp_path / "new" / "films").is_dir()
+    assert end.value.code == WRONG_OPTION
+    assert "--render: no window can open" in capfd.readouterr().err
 
 
 # Checkpoints
 
-def save_checkpoint(folder, frames, hidden=16):
-    """Save a checkpoint with random numbers. Returns them by their names."""
-    rng = np.random.default_rng(0)
-    layers = {"hidden": (4, hidden), "actor": (hidden, 2), "critic": (hidden, 1)}
-    values = {}
-    for (layer, shape), slot in itertools.product(layers.items(), ("", "/RMSProp", "/RMSProp_1")):
-        values[f"parameter_server/{layer}/weights{slot}"] = rng.random(shape, np.float32)
-        values[f"parameter_server/{layer}/biases{slot}"] = rng.random(shape[1], np.float32)
-    with tf.Graph().as_default(), tf.Session() as session:
-        variables = [tf.get_variable(name, initializer=value) for name, value in values.items()]
-        session.run(tf.global_variables_initializer())
-        saver = tf.train.Saver(variables, save_relative_paths=True)
-        saver.save(session, str(folder / "model"), frames, write_meta_graph=False)
-    return values
-
-
-def test_a_checkpoint_loads_whole(tmp_path):
-    values = save_checkpoint(tmp_path, 800)
-    args = [*NO_FILMS, "--checkpoint", str(tmp_path), "--play"]
-    assert a3c.main(args, server_class=KeptServer) == 0
-    with KeptServer.latest.session.graph.as_default():
+def test_a_checkpoint_loads_whole_wherever_it_is_moved(saved):
+    values = saved_values(saved.rename(saved.with_name("moved")))
+    layers = itertools.product(("hidden", "actor", "critic"), ("weights", "biases"))
+    assert set(values) == {f"parameter_server/{layer}/{array}{average}" for layer, array in layers
+                           for average in ("", "/RMSProp", "/RMSProp_1")}
+    status, server = run("--play", "--checkpoint", saved.with_name("moved"))
+    with server.session.graph.as_default():
         variables = tf.global_variables("parameter_server/")
-    names = [variable.op.name for variable in variables]
-    assert set(names) == set(values)
-    assert same(KeptServer.latest.session.run(variables), [values[name] for name in names])
+    assert status == LEARNED and len(variables) == len(values)
+    assert same(server.session.run(variables), [values[v.op.name] for v in variables])
 
 
-def test_learning_goes_on_from_a_checkpoint_as_many_frames_as_wanted(tmp_path, capfd):
+def test_learning_goes_on_from_a_checkpoint_as_many_frames_as_wanted(saved, capfd):
     class Environment(a3c.Environment):
         def reward(self, *args):  # called once a step
             rewards.append(super().reward(*args))
             return rewards[-1]
-    values, last = save_checkpoint(tmp_path, 800), 800
-    args = *NO_FILMS, "--checkpoint", str(tmp_path), "--max-frames", "700"
-    for total in 1500, 2200:
-        rewards = []
-        assert a3c.main(args, environment_class=Environment) == 1 and len(rewards) == 700
+    for last, total in (50, 750), (750, 1450):
+        before, rewards = saved_values(saved / f"model-{last}"), []
+        capfd.readouterr()
+        words = "--checkpoint", saved, "--max-frames", 700
+        assert run(*words, environment_class=Environment)[0] == NOT_LEARNED
+        assert len(rewards) == 700
         first, second, *_, end = capfd.readouterr().out.splitlines()
         assert first == f"Continues after {last} frames" and second.startswith("Seed ")
         assert end == f"Not learned after {total} frames"
-        before, values, last = values, saved_values(tmp_path / f"model-{total}"), total
-        assert set(before) == set(values)
-        assert not any((before[name] == values[name]).all() for name in values)
+        values = saved_values(saved / f"model-{total}")
+        assert not any((before[name] == values[name]).all() for name in before)
 
 
-def test_a_checkpoint_can_be_moved(tmp_path):
-    assert a3c.main([*NO_FILMS, "--max-frames", "50", "--checkpoint", str(tmp_path / "old")]) == 1
-    (tmp_path / "old").rename(tmp_path / "new")
-    assert a3c.main([*NO_FILMS, "--play", "--checkpoint", str(tmp_path / "new")]) == 0
-
-
-def test_it_plays_a_checkpoint_that_it_may_only_read(tmp_path):
-    save_checkpoint(tmp_path, 800)
-    before, paths = contents(tmp_path), [*tmp_path.iterdir(), tmp_path]
-    modes = [path.stat().st_mode for path in paths]
-    for path, mode in zip(paths, modes):
-        path.chmod(mode & 0o555)
-    try:
-        assert a3c.main([*NO_FILMS, "--play", "--checkpoint", str(tmp_path)]) == 0
-    finally:
-        for path, mode in zip(paths, modes):
-            path.chmod(mode)
-    assert contents(tmp_path) == before  # chmod doesn't stop root
-
-
-def test_it_saves_at_the_end_and_nothing_before_it_has_learned(tmp_path):
-    assert a3c.main([*NO_FILMS, "--max-frames", "50", "--checkpoint", str(tmp_path)]) == 1
-    assert {path.stem for path in tmp_path.glob("*.index")} == {"model-50"}
+def test_it_saves_at_the_end_and_nothing_before_it_has_learned(saved):
+    assert {path.stem for path in saved.glob("*.index")} == {"model-50"}
 
 
 @pytest.mark.parametrize("seconds", [60, 10])
-def test_while_it_learns_it_saves_now_and_then(clock, monkeypatch, seconds):
-    begin, saves = clock.now, []
-
+def test_while_it_learns_it_saves_again_and_again(clock, monkeypatch, seconds):
     class Server(a3c.ParameterServer):
         def initialize(self):
             super().initialize()
@@ -419,116 +312,77 @@ def test_while_it_learns_it_saves_now_and_then(clock, monkeypatch, seconds):
             saves.append(clock.now)
     if seconds != 60:  # the script's own setting
         monkeypatch.setattr(a3c, "SAVE_SECONDS", seconds)
-    assert a3c.main(NO_FILMS, Server) == 1
+    begin, saves = clock.now, []
+    assert run(server_class=Server)[0] == NOT_LEARNED
     *between, end = saves
     assert end >= begin + 200 and len(between) >= 200 // (seconds + 2)
     assert all(seconds <= later - earlier <= seconds + 2
                for earlier, later in itertools.pairwise([begin, *between]))
 
 
-def test_one_worker_and_one_seed_give_the_same_run(tmp_path, capfd):
-    args = [*NO_FILMS, "--max-frames", "3000", "--checkpoint"]
-    for folder, seed in ("a", "7"), ("b", "8"):
-        assert a3c.main([*args, str(tmp_path / folder), "--seed", seed]) == 1
-    out = capfd.readouterr().out
-    again = finish(start(*args, "c", "--seed", 7, cwd=tmp_path))[1]  # in another process
-    out, again = (re.sub(r"^\d+\.\d s, ", "", text, flags=re.M) for text in (out, again))
-    assert again.count("\n") > 3 and out.startswith(again)
-    a, b, c = (saved_values(tmp_path / folder / "model-3000") for folder in "abc")
-    assert all((a[name] == c[name]).all() for name in a)
-    assert any((a[name] != b[name]).any() for name in a)
-
-
-# Many runs in one process
-
-def test_nothing_of_a_run_stays_in_memory():
-    servers = []
-
-    class Server(a3c.ParameterServer):
-        def initialize(self):
-            super().initialize()
-            servers.append(weakref.ref(self))
-    for _ in range(3):
-        assert a3c.main([*NO_FILMS, "--max-frames", "300"], server_class=Server) == 1
-    gc.collect()
-    assert [server() for server in servers] == [None] * 3
-
-
 # Refusals
 
-@pytest.mark.parametrize("args", [  # the last option of each is the wrong one
-    "--workers 0", "--workers two", "--seed -1", "--seed 1.5", "--max-frames 0",
-    "--test-episodes 0", "--render film", "--speed", "--play", "--play --checkpoint empty",
-    "--checkpoint=", "--checkpoint file", "--checkpoint file/below", "--logdir=", "--logdir file"])
-def test_bad_input_is_refused_in_one_line_that_names_it(tmp_path, monkeypatch, capfd, args):
+@pytest.mark.parametrize("words", [  # the last option of each is the wrong one
+    "--workers 0", "--workers two", "--seed -1", "--max-frames 0", "--test-episodes 0",
+    "--render film", "--speed", "--play", "--play --checkpoint empty",
+    "--play --checkpoint missing", "--checkpoint=", "--checkpoint file", "--checkpoint file/below",
+    "--logdir=", "--logdir file/below"])
+def test_bad_input_is_refused_in_one_line_that_names_it(tmp_path, monkeypatch, capfd, words):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("text")
     monkeypatch.chdir(tmp_path)
-    wrong = [word.rstrip("=") for word in args.split() if word.startswith("--")][-1]
-    assert wrong in refusal(args.split(), capfd)
+    wrong = [word.rstrip("=") for word in words.split() if word.startswith("--")][-1]
+    assert wrong in refusal(capfd, *words.split())
     assert {path.name for path in tmp_path.iterdir()} == {"empty", "file"}  # nothing was written
 
 
 @pytest.mark.parametrize("pattern, damage", [
     ("*.data*", lambda path: path.write_bytes(path.read_bytes()[:-100])),
     ("*.index", lambda path: path.unlink()),
-    ("checkpoint", lambda path: path.write_bytes(b"\xff\xfe"))])
-def test_a_damaged_checkpoint_is_refused_and_left_alone(tmp_path, capfd, pattern, damage):
-    save_checkpoint(tmp_path, 300)
-    [path] = tmp_path.glob(pattern)
+    ("checkpoint", lambda path: path.write_bytes(b"\xff\xfe")),
+    ("checkpoint", lambda path: setattr(a3c, "HIDDEN_UNITS", 17))])
+def test_a_checkpoint_that_is_damaged_or_another_networks_is_refused_and_left_alone(
+        saved, monkeypatch, capfd, pattern, damage):
+    monkeypatch.setattr(a3c, "HIDDEN_UNITS", 16)  # as before in the end
+    [path] = saved.glob(pattern)
     damage(path)
-    before = contents(tmp_path)
-    assert "--checkpoint" in refusal(["--checkpoint", str(tmp_path)], capfd)
-    assert contents(tmp_path) == before
+    before = contents(saved)
+    assert "--checkpoint: nothing" in refusal(capfd, "--checkpoint", saved)
+    assert contents(saved) == before
 
 
-def test_a_checkpoint_of_another_network_is_refused_and_left_alone(tmp_path, capfd):
-    save_checkpoint(tmp_path, 300, hidden=17)
-    before = contents(tmp_path)
-    assert "fits this network" in refusal(["--checkpoint", str(tmp_path)], capfd)
-    assert contents(tmp_path) == before
-
-
-@pytest.mark.parametrize("package", ["moviepy", "pygame"])
-@pytest.mark.parametrize("render", ["video", "auto"])
-def test_films_without_their_packages_are_refused_before_anything_is_learned(
-        tmp_path, monkeypatch, capfd, package, render):
-    learned = []
-    monkeypatch.setattr(a3c.Worker_thread, "work", lambda self: (
-        learned.append(self), self.progress.stop()))
-    monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "films"))
-    monkeypatch.setitem(sys.modules, package, None)  # as if it were missing
-    assert package in refusal(["--render", render, "--checkpoint", str(tmp_path)], capfd)
-    assert learned == [] and contents(tmp_path) == {}
-
-
-def test_a_folder_for_films_that_cannot_be_made_is_refused(tmp_path, monkeypatch, capfd):
+@pytest.mark.parametrize("missing", ["moviepy", "pygame", "folder"])
+def test_films_that_cannot_be_made_are_refused_before_anything_is_learned(
+        tmp_path, monkeypatch, capfd, missing):
     (tmp_path / "file").write_text("text")
-    monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "file" / "films"))
-    assert "--render" in refusal(["--render", "video"], capfd)
+    monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "file" / "folder"))
+    monkeypatch.setitem(sys.modules, missing, None)  # as if this package were missing
+    monkeypatch.setattr(a3c.Worker_thread, "work", None)
+    assert missing in refusal(capfd, "--render", "video")
 
 
-@pytest.mark.parametrize("name", ["CartPole-v0", "Acrobot-v1"])
-def test_help_names_the_environment_and_the_options(monkeypatch, capfd, name):
-    monkeypatch.setattr(a3c, "ENV", name)
-    with pytest.raises(SystemExit) as end:
-        a3c.main(["--help"])
-    out, err = capfd.readouterr()
-    assert (end.value.code, err) == (0, "") and f"Learn {name} " in out
-    assert all(option in out for option in (
-        "--workers", "--seed", "--max-frames", "--render", "--test-episodes", "--checkpoint",
-        "--play", "--logdir"))
+# The start, and the random actions after it
 
-
-def test_tensorflow_missing_is_one_line(tmp_path):
-    stand_in = "raise ModuleNotFoundError(\"No module named 'tensorflow'\")"
-    (tmp_path / "tensorflow.py").write_text(stand_in)
+@pytest.mark.parametrize("what_happens, ends", [
+    ("raise ModuleNotFoundError('No tensorflow')",
+     (FAILED, "", "No tensorflow: run  pip install -r requirements.txt\n")),
+    ("raise KeyboardInterrupt", (INTERRUPTED, "", ""))])
+def test_what_stops_its_imports_is_no_traceback(tmp_path, what_happens, ends):
+    (tmp_path / "tensorflow.py").write_text(what_happens)
     env = environment_variables(PYTHONPATH=str(tmp_path))  # it is found before the real one
-    assert finish(start(cwd=tmp_path, env=env)) == (
-        1, "", "No module named 'tensorflow': run  pip install -r requirements.txt\n")
+    assert finish(start(cwd=tmp_path, env=env)) == ends
 
 
-def test_ctrl_c_during_its_imports_is_no_traceback(tmp_path):
-    (tmp_path / "tensorflow.py").write_text("raise KeyboardInterrupt")
-    env = environment_variables(PYTHONPATH=str(tmp_path))
-    assert finish(start(cwd=tmp_path, env=env)) == (130, "", "")
+def test_garbage_is_collected_again_after_the_imports():
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize("frame", [1600, 1601, 1_000_000])
+def test_epsilon_stays_at_its_end_after_its_last_frame(monkeypatch, frame):
+    monkeypatch.setattr(a3c, "EPS_END", 0.3)
+    agent = a3c.Agent(None, unittest.mock.Mock())
+    agent.rng.choices.return_value = [0]
+    for draw in 0.29, 0.31:
+        agent.rng.random.return_value = draw
+        agent.explore([0.5, 0.5], frame)
+    assert (agent.rng.randrange.call_count, agent.rng.choices.call_count) == (1, 1)

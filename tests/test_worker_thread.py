@@ -1,13 +1,12 @@
 """Progress and Worker_thread: counts, the threshold, evaluations, stops."""
-import collections
 import concurrent.futures
 import contextlib
 import threading
-import time
 import types
+import unittest.mock
 
 import pytest
-from helpers import Built, a3c, options, put, same
+from helpers import NOT_LEARNED, Built, a3c, options, put, run, same
 
 
 def new_progress(learners=1, max_frames=1_000_000):
@@ -17,55 +16,46 @@ def new_progress(learners=1, max_frames=1_000_000):
     return progress
 
 
-def finish(built):
-    """Let all threads work until they have ended, and raise what failed, as main does."""
+def reach_threshold(progress):
+    for _ in range(10):
+        progress.episode_ended(200)
+
+
+def let_all_work(built):
+    """Start all threads, wait until they have ended, and raise what failed, as main does."""
     threads = [threading.Thread(target=worker.run, name=worker.name, daemon=True)
                for worker in [*built.learners, built.tester]]
     for thread in threads:
         thread.start()
-    late = threading.Event()
-    timer = threading.Timer(30, lambda: (late.set(), built.progress.stop()))
-    timer.start()
     for thread in threads:
-        thread.join(timeout=60)
-    timer.cancel()
-    timer.join()
-    assert not late.is_set(), "after 30 s not all threads have ended"
-    assert not any(thread.is_alive() for thread in threads)
+        thread.join(timeout=30)
+    hanging = [thread.name for thread in threads if thread.is_alive()]
+    built.progress.stop()
+    assert not hanging
     built.progress.coordinator.raise_requested_exception()
 
 
-def plays(worker, *scores, before=None):
-    """Let the worker's next episodes have these scores, the last for ever; each takes a frame."""
-    rest = collections.deque(scores)
+def while_it_waits(progress, *events):
+    """Make each wait call the next of these functions instead, which has to fulfil its condition.
+    So what happens during a wait needs no other thread."""
+    rest = list(events)
 
-    def episode(learning):
-        if before:
-            before()
-        worker.progress.next_frame(learning)
-        return rest.popleft() if len(rest) > 1 else rest[0]
-    worker.environment.run = episode
+    def wait_until(condition):
+        assert not condition()
+        rest.pop(0)()
+        assert condition()
+    progress.wait_until = wait_until
 
 
 @pytest.fixture
 def said(monkeypatch):
-    """The lines that are said, in order."""
-    lines = []
-    monkeypatch.setattr(a3c, "say", lines.append)
-    return lines
+    """The first words of the lines that are said, in order."""
+    words = []
+    monkeypatch.setattr(a3c, "say", lambda line: words.append(line.split()[0].rstrip(":")))
+    return words
 
 
-@pytest.fixture
-def points(monkeypatch):
-    """What is added to the curves, in order: {name: number}."""
-    points = []
-    monkeypatch.setattr(a3c, "add_to_curves", lambda server, numbers: points.append(numbers))
-    return points
-
-
-def first_words(lines):
-    return [line.split()[0].rstrip(":") for line in lines]
-
+# Frames and stops
 
 def test_only_the_steps_of_learners_are_counted():
     progress = new_progress()
@@ -73,22 +63,14 @@ def test_only_the_steps_of_learners_are_counted():
     assert progress.frames == 2
 
 
-def test_learners_end_after_max_frames():
-    progress = new_progress(max_frames=3)
-    for _ in range(3):
-        progress.next_frame(learning=True)
+@pytest.mark.parametrize("phase, max_frames", [("training", 3), ("learned", 1000)])
+def test_after_the_last_frame_or_once_it_is_learned_only_the_test_thread_goes_on(
+        phase, max_frames):
+    progress = new_progress(max_frames=max_frames)
+    progress.phase, progress.frames = phase, 3
     with pytest.raises(a3c.Stopped):
         progress.next_frame(learning=True)
-    progress.next_frame(learning=False)  # the test thread may go on
-    assert progress.frames == 3
-
-
-def test_learners_end_when_the_task_is_learned():
-    progress = new_progress()
-    progress.phase = "learned"
-    with pytest.raises(a3c.Stopped):
-        progress.next_frame(learning=True)
-    progress.next_frame(learning=False)  # the test thread may go on
+    assert progress.next_frame(learning=False) == progress.frames == 3
 
 
 @pytest.mark.parametrize("learning", [True, False])
@@ -100,28 +82,75 @@ def test_all_threads_end_at_a_stop(learning):
     assert progress.frames == 0
 
 
+@pytest.mark.parametrize("wait", [
+    lambda progress: progress.next_frame(learning=True),
+    lambda progress: progress.wait_until(lambda: progress.phase == "training")])
+@pytest.mark.timeout(60)  # wrong, it waits for ever
+def test_during_an_evaluation_learners_wait_and_a_stop_wakes_them(wait):
+    progress = new_progress()
+    progress.phase = "evaluating"
+    stop = threading.Timer(0.1, progress.stop)
+    stop.start()
+    with pytest.raises(a3c.Stopped):
+        wait(progress)
+    stop.join()
+
+
+@pytest.mark.timeout(60)  # wrong, it waits for ever
+def test_a_thread_that_fails_wakes_whoever_waits():
+    built, waits = Built(2), threading.Event()
+
+    def fail(learning):
+        waits.wait()
+        with built.progress.changed:  # free, so the other thread doesn't look: it waits
+            raise ValueError("on purpose")
+    built.learners[0].environment.run = fail
+    built.learners[1].environment.run = lambda learning: built.progress.wait_until(waits.set)
+    with pytest.raises(RuntimeError, match="^local_thread1 failed: .*on purpose"):
+        let_all_work(built)
+
+
+def test_a_stop_that_ends_all_learners_is_no_end_of_learning(said):
+    built = Built(1)
+    built.progress.coordinator.request_stop()  # a Ctrl-C, say
+    let_all_work(built)
+    assert said == [] and not built.progress.learners
+
+
+@pytest.mark.parametrize("method, says", [("learn", ["Seed", "Not"]), ("test", ["Seed"])])
+@pytest.mark.timeout(60)  # wrong, it waits for ever
+def test_a_thread_whose_work_is_done_early_does_not_keep_the_run_from_ending(
+        monkeypatch, said, method, says):
+    monkeypatch.setattr(a3c.Worker_thread, method, lambda self: None)
+    assert run("--workers", 2)[0] == NOT_LEARNED
+    assert said == says
+
+
+# Threads that meet
+
+def meet(barrier):
+    """Wait for another thread here. Behind a lock none comes: after a second the barrier breaks,
+    and from then on nobody waits."""
+    with contextlib.suppress(threading.BrokenBarrierError):
+        barrier.wait(timeout=1)
+
+
 class Meets(int):
-    """A counter that brings a missing lock to light. Before each + and >= a thread waits until a
-    second thread is there, too. Without a lock both then work with the same number, and a count is
-    lost. With a lock nobody comes: after a second the barrier breaks, and from then on nobody
-    waits. (Plain numbers don't show a missing lock, because many Pythons hardly ever switch threads
-    between reading and writing.)"""
+    """A counter that brings a missing lock to light: before each + and >= two threads meet. Then
+    both work with the same number, and a count is lost. (Plain numbers don't show a missing lock,
+    because many Pythons hardly ever switch threads between reading and writing.)"""
 
     def __new__(cls, value, barrier=None):
         self = super().__new__(cls, value)
         self.barrier = barrier or threading.Barrier(2)
         return self
 
-    def meet(self):
-        with contextlib.suppress(threading.BrokenBarrierError):  # with a lock nobody comes
-            self.barrier.wait(timeout=1)
-
     def __add__(self, other):
-        self.meet()
+        meet(self.barrier)
         return Meets(int(self) + other, self.barrier)
 
     def __ge__(self, other):
-        self.meet()
+        meet(self.barrier)
         return int(self) >= other
 
 
@@ -132,19 +161,12 @@ def call_in_four_threads(function, *args):
         return [call.exception() or call.result() for call in calls]
 
 
-def test_frames_are_counted_when_threads_meet():
-    progress = new_progress(4)
-    progress.frames = Meets(0)
-    assert sorted(call_in_four_threads(progress.next_frame, True)) == [0, 1, 2, 3]
-    assert progress.frames == 4
-
-
-def test_threads_that_meet_at_the_last_frame_do_not_all_play_it():
+def test_threads_that_meet_at_the_last_frames_play_each_of_them_once():
     progress = new_progress(4, max_frames=100)
-    progress.frames = Meets(99)
+    progress.frames = Meets(98)
     played = call_in_four_threads(progress.next_frame, True)
-    assert progress.frames == 100 and played.count(99) == 1
-    assert [type(stop) for stop in played if stop != 99] == [a3c.Stopped] * 3
+    assert sorted(frame for frame in played if isinstance(frame, int)) == [98, 99]
+    assert progress.frames == 100
 
 
 def test_episodes_that_end_together_are_counted():
@@ -152,248 +174,96 @@ def test_episodes_that_end_together_are_counted():
     progress.episodes = Meets(0)
     assert sorted(call_in_four_threads(progress.episode_ended, 20)) == [
         (1, 20), (2, 20), (3, 20), (4, 20)]
-    assert progress.episodes == 4
 
 
-def test_saves_that_meet_wait_for_each_other(tmp_path):
-    saving, together = [], []
-
-    def save(*args, **kwargs):
-        saving.append(threading.current_thread())
-        time.sleep(0.1)
-        together.append(len(saving))
-        saving.remove(threading.current_thread())
-    server = Built(1).server
-    server.options.checkpoint, server.saver = str(tmp_path), types.SimpleNamespace(save=save)
+def test_saves_never_meet(tmp_path):
+    server, barrier = Built(0).server, threading.Barrier(2)
+    server.options.checkpoint = str(tmp_path)
+    server.saver = types.SimpleNamespace(save=lambda *args, **kwargs: meet(barrier))
     assert call_in_four_threads(server.save) == [None] * 4
-    assert together == [1] * 4
+    assert barrier.broken
 
 
-def test_a_score_that_comes_while_the_threshold_is_reached_does_not_count():
-    class Recent(collections.deque):
-        late = None
+# The threshold and the evaluation
 
-        def __iter__(self):
-            """Before the mean is computed, another thread's episode ends, if no lock waits."""
-            if not self.late:
-                self.late = threading.Thread(target=progress.episode_ended, args=[0])
-                self.late.start()
-                self.late.join(timeout=1)
-            return super().__iter__()
-    progress = new_progress(2)
-    progress.recent = Recent(maxlen=10)
-    for _ in range(10):
-        progress.episode_ended(200)
-    progress.recent.late.join()
-    assert progress.phase == "evaluating" and list(progress.recent) == [200] * 10
-
-
-def test_an_episode_returns_the_mean_of_the_latest_fifty():
-    progress = new_progress()
-    returned = [progress.episode_ended(score) for score in range(1, 101)]
-    assert returned[1] == (2, 1.5) and returned[49:51] == [(50, 25.5), (51, 26.5)]
-    assert returned[-1] == (100, 75.5)
-
-
-@pytest.mark.parametrize("scores, evaluation, happens", [
+@pytest.mark.parametrize("scores, evaluation, says", [
     ([199] * 9 + [200], 200, ["Threshold", "Evaluation", "Learned"]),
+    ([100] + [200] * 10, 200, ["Threshold", "Evaluation", "Learned"]),
     ([200] * 10, 199, ["Threshold", "Evaluation", "Not"]),
+    ([100] + [200] * 9, 200, ["Not"]),
     ([199] * 10, 200, ["Not"]),
     ([200] * 9, 200, ["Not"])])
-def test_ten_episodes_above_199_lead_to_an_evaluation_that_must_be_above_it_too(
-        said, scores, evaluation, happens):
-    built, played = Built(1, max_frames=len(scores)), []
-    plays(built.learners[0], *scores)
-    plays(built.tester, evaluation, before=lambda: played.append(evaluation))
-    finish(built)
-    assert first_words(said) == happens and built.progress.episodes == len(scores)
-    assert len(played) == 10 * ("Evaluation" in happens)
-    assert (built.progress.phase == "learned") == ("Learned" in happens)
-
-
-def test_the_curves_say_who_has_played_the_score_and_the_mean(points):
-    built, both = Built(2, max_frames=2), threading.Barrier(2, timeout=60)
-    for learner, score in zip(built.learners, (20, 30)):
-        plays(learner, score, before=both.wait)  # so each of them plays one of the two frames
-    finish(built)
-    means = [point.pop("mean") for point in points]
-    assert {name: score for point in points for name, score in point.items()} == {
-        "score/local_thread1": 20, "score/local_thread2": 30}
-    assert len(means) == 2 and 25 in means and set(means) <= {20, 25, 30}
-
-
-def test_the_evaluation_counts_the_mean_of_ten_episodes(said, points):
-    built = Built(1)
-    plays(built.learners[0], 200)
-    plays(built.tester, *[200] * 5, *[190] * 5, 200)  # fails with 195, then passes
-    finish(built)
-    assert [line for line in said if line.startswith("Evaluation")] == [
-        "Evaluation: mean 195.0 of 10 episodes", "Evaluation: mean 200.0 of 10 episodes"]
-    assert [point for point in points if "evaluation" in point] == [
-        {"evaluation": 195, "threshold": 199}, {"evaluation": 200, "threshold": 199}]
-
-
-def test_the_threshold_is_of_the_latest_ten_episodes():
-    progress = new_progress(8)
-    for score in [100] + [200] * 9:
-        progress.episode_ended(score)
-    assert progress.phase == "training"
-    progress.episode_ended(200)
-    assert progress.phase == "evaluating"
-
-
-def test_the_ten_episodes_may_be_of_different_learners(said):
-    built, both = Built(2, max_frames=10), threading.Barrier(2, timeout=60)
-    for learner in built.learners:
-        plays(learner, 200, before=both.wait)  # five episodes each: too few for one alone
-    plays(built.tester, 200)
-    finish(built)
-    assert first_words(said) == ["Threshold", "Evaluation", "Learned"]
-
-
-def test_after_a_failed_evaluation_ten_new_episodes_have_to_reach_the_threshold(said):
-    built = Built(1, max_frames=35)
-    plays(built.learners[0], *[200] * 20, 190)  # at last not good enough for a third evaluation
-    episodes = []
-    plays(built.tester, 199, before=lambda: episodes.append(built.progress.episodes))
-    finish(built)
-    assert first_words(said) == ["Threshold", "Evaluation"] * 2 + ["Not"]
-    assert episodes == [10] * 10 + [20] * 10 and built.progress.episodes == 35
-
-
-def test_learners_wait_while_the_policy_is_evaluated():
-    built, frames = Built(2), []
-    for learner in built.learners:
-        plays(learner, 200)
-    plays(built.tester, 200, before=lambda: (time.sleep(0.02), frames.append(
-        built.progress.frames)))
-    finish(built)
-    assert len(frames) == 10 and len(set(frames)) == 1
+def test_the_latest_ten_scores_above_199_lead_to_an_evaluation_that_must_be_above_it_too(
+        said, scores, evaluation, says):
+    built = Built(0)
+    built.tester.environment.run = play = unittest.mock.Mock(return_value=evaluation)
+    for score in scores:
+        built.progress.episode_ended(score)
+    built.tester.test()
+    assert said == says and play.call_count == 10 * ("Evaluation" in says)
+    assert (built.progress.phase == "learned") == ("Learned" in says)
 
 
 def test_a_score_that_comes_during_the_evaluation_does_not_count():
     progress = new_progress(2)
-    for _ in range(10):
-        progress.episode_ended(200)
+    reach_threshold(progress)
     progress.episode_ended(0)
     assert list(progress.recent) == [200] * 10 and progress.episodes == 11
-    progress.evaluated(passed=False)
-    assert not progress.recent and progress.phase == "training"
 
 
-def test_the_last_frame_may_still_reach_the_threshold(said):
-    built = Built(2, max_frames=10)
-    for learner in built.learners:
-        plays(learner, 200)
-    plays(built.tester, 200)
-    finish(built)
-    assert first_words(said) == ["Threshold", "Evaluation", "Learned"]
-    assert built.progress.frames == 10
+def test_after_a_failed_evaluation_ten_new_episodes_have_to_reach_the_threshold(said):
+    built, episodes = Built(1, max_frames=35), []
+    scores = iter([200] * 20 + [190] * 15)  # at last not good enough for a third evaluation
+
+    def learn(learning):
+        built.progress.next_frame(learning)
+        return next(scores)
+
+    def evaluate(learning):
+        episodes.append(built.progress.episodes)
+        return 199
+    built.learners[0].environment.run, built.tester.environment.run = learn, evaluate
+    let_all_work(built)
+    assert said == ["Threshold", "Evaluation"] * 2 + ["Not"]
+    assert episodes == [10] * 10 + [20] * 10 and built.progress.episodes == 35
 
 
 def test_the_threshold_is_awaited_as_long_as_a_learner_has_not_ended(said):
     built = Built(1, max_frames=1)
-
-    def learn():
-        built.progress.next_frame(learning=True)  # the last, but its episode may still count
-        time.sleep(0.3)
-        for _ in range(10):
-            built.progress.episode_ended(200)
-    built.learners[0].learn = learn
-    plays(built.tester, 200)
-    finish(built)
-    assert first_words(said) == ["Threshold", "Evaluation", "Learned"]
+    progress = built.progress
+    progress.next_frame(learning=True)  # the last, but its episode may still count
+    while_it_waits(progress, lambda: reach_threshold(progress), progress.learners.clear)
+    built.tester.environment.run = lambda learning: 200
+    built.tester.test()
+    assert said == ["Threshold", "Evaluation", "Learned"]
 
 
 def test_when_the_last_learner_ends_during_an_evaluation_that_fails_it_is_not_learned(said):
     built = Built(1)
-
-    def learn():
-        for _ in range(10):
-            built.progress.episode_ended(200)
-
-    def wait_for_learner():
-        while built.progress.learners:
-            time.sleep(0.01)
-    built.learners[0].learn = learn
-    plays(built.tester, 199, before=wait_for_learner)
-    finish(built)
-    assert first_words(said) == ["Threshold", "Evaluation", "Not"]
+    reach_threshold(built.progress)
+    built.tester.environment.run = lambda learning: built.progress.learners.clear() or 199
+    built.tester.test()
+    assert said == ["Threshold", "Evaluation", "Not"]
 
 
-@pytest.mark.parametrize("method, lines", [
-    ("learn", ["Seed 7, 3 learning threads", "Not learned after 0 frames"]),
-    ("test", ["Seed 7, 3 learning threads"])])
-@pytest.mark.timeout(60)  # wrong, it waits for ever
-def test_a_thread_whose_work_is_done_early_does_not_keep_the_run_from_ending(
-        monkeypatch, capsys, method, lines):
-    monkeypatch.setattr(a3c.Worker_thread, method, lambda self: None)
-    assert a3c.main(["--render", "none", "--workers", "3", "--seed", "7"]) == 1
-    assert capsys.readouterr().out.splitlines() == lines
+def test_the_weights_that_pass_are_what_stays_and_is_saved(said):
+    built, evaluated, saved = Built(1), [], []
+    server, brain = built.server, built.tester.environment.agent.brain
+    first = built.values(server.weights)
 
-
-def test_the_weights_that_pass_are_what_stays(said):
-    built, saved = Built(2), []
-    brain, weights = built.tester.environment.agent.brain, built.server.weights
-    evaluated = []
-
-    def note_and_spoil():  # what a learner in the middle of an update may write meanwhile
+    def play(learning):
         evaluated.append(built.values(brain.weights))
-        put(built.server.session, weights, [77] * 6)
+        put(server.session, server.weights, [77] * 6)  # what a learner may write meanwhile
+        return 200
 
-    def push_when_alone(push=brain.push_parameter_server):
-        assert not built.progress.learners
-        push()
-
-
-    def end_late(learning):
-        try:
-            return play(learning)
-        except a3c.Stopped:
-            time.sleep(0.2)
-            raise
-    for learner in built.learners:
-        plays(learner, 200)
-    plays(built.tester, 200, before=note_and_spoil)
-    play, built.learners[0].environment.run = built.learners[0].environment.run, end_late
-    brain.push_parameter_server = push_when_alone
-    built.server.save = lambda: saved.extend(built.values(weights))
-    first = built.values(weights)
-    finish(built)
-    assert first_words(said) == ["Threshold", "Evaluation", "Learned"] and len(evaluated) == 10
-    assert all(same(w, first) for w in evaluated)  # one fixed policy plays all ten episodes
-    assert same(saved, first) and same(built.values(weights), first)
-
-
-@pytest.mark.parametrize("wait", [
-    lambda progress: progress.next_frame(learning=True),
-    lambda progress: progress.wait_until(lambda: progress.phase == "training")])
-@pytest.mark.timeout(60)  # wrong, it waits for ever
-def test_a_stop_wakes_whoever_waits(wait):
-    progress = new_progress()
-    progress.phase = "evaluating"
-    stop = threading.Timer(0.1, progress.stop)
-    stop.start()
-    with pytest.raises(a3c.Stopped):
-        wait(progress)
-    stop.join()
-
-
-@pytest.mark.timeout(60)
-def test_a_thread_that_fails_wakes_whoever_waits():
-    built = Built(2)
-
-    def fail(learning):
-        time.sleep(0.1)  # meanwhile the others begin to wait
-        raise ValueError("on purpose")
-    built.learners[0].environment.run = fail
-    built.learners[1].environment.run = lambda learning: built.progress.wait_until(lambda: False)
-    with pytest.raises(RuntimeError, match="^local_thread1 failed: .*on purpose"):
-        finish(built)
-
-
-def test_a_stop_that_ends_all_learners_is_no_end_of_learning(said):
-    built = Built(1)
-    built.progress.coordinator.request_stop()  # a Ctrl-C, say
-    finish(built)
-    assert said == [] and not built.progress.learners
+    def end_late():
+        put(server.session, server.weights, [88] * 6)
+        built.progress.learners.clear()
+    reach_threshold(built.progress)
+    built.tester.environment.run = play
+    while_it_waits(built.progress, end_late)
+    server.save = lambda: saved.extend(built.values(server.weights))
+    built.tester.evaluate()
+    assert len(evaluated) == 10 and all(same(weights, first) for weights in evaluated)
+    assert not built.progress.learners and same(saved, first)
+    assert same(built.values(server.weights), first)
