@@ -220,3 +220,22 @@ def saved_values(checkpoint):
 def film_lengths(folder, first=None):
     """The number of pictures of each film below a folder, or of the first few, by their names."""
     return [len(iio.imread(path)) for path in sorted(folder.rglob("*.mp4"))[:first]]
+
+
+# Running a program inside the test
+
+LEARNED, NOT_LEARNED, WRONG_OPTION, INTERRUPTED = 0, 1, 2, 130  # what a program ends with
+
+
+def run(main, *words, server_class=a3c.ParameterServer, **classes):
+    """Run a program's main with these options and classes. Returns its status, its server, and the
+    server's first and last weights."""
+    kept = []
+
+    class Server(server_class):
+        def initialize(self):
+            super().initialize()
+            kept.append((self, self.session.run(self.weights)))
+    status = main(["--render", "none", *map(str, words)], Server, **classes)
+    server, first = kept[0]
+    return status, server, first, server.session.run(server.weights)

@@ -235,21 +235,34 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("prepare_films", "OSError", "ValueError")],
     "script::help_names_the_environment_and_the_options": [
         ("parse", "f'Learn {ENV} with A3C, and show the policy.'", "'Learn CartPole-v0 with A3C'")],
-    "seams::a_whole_program_of_ones_own_trains_saves_and_goes_on": [
-        ("ParameterServer.build_update", "tf.name_scope('parameter_server/')",
-         "tf.name_scope('elsewhere/')")],
-    "seams::each_setting_is_honoured": [
-        ("LocalBrain.build_loss", "LOSS_V", "0.5"),
+    "seams::the_network_has_the_sizes_of_the_settings": [
+        ("ParameterServer._build_model", "layer('actor', HIDDEN_UNITS, NUM_ACTIONS)",
+         "layer('actor', HIDDEN_UNITS, 2)")],
+    "seams::the_optimizer_takes_its_rate_and_decay_from_the_settings": [
+        ("ParameterServer.build_optimizer", "RMSPROP_DECAY", "0.99")],
+    "seams::the_terms_of_the_loss_have_the_weights_of_the_settings": [
+        ("LocalBrain.build_loss", "LOSS_V", "0.5")],
+    "seams::epsilon_falls_from_its_start_to_its_end_and_stays_there": [
         ("Agent.explore", "EPS_END - EPS_START", "-EPS_START"),
-        ("Environment.make", "ENV", "'CartPole-v0'"),
-        ("Worker_thread.learn", "SHARE_ONE_CORE", "True"),
-        ("Environment.run", "truncated and TIME_LIMIT_IS_END", "truncated")],
-    "seams::another_environment_is_filmed_and_its_scores_are_negative": [
-        ("Environment.__init__", "self.server = parameter_server", "pass")],
-    "seams::further_threads_start_with_the_workers_and_are_waited_for": [
-        ("main", "[*workers, *server.helpers]", "workers")],
+        ("Agent.explore", "min(frame / EPS_STEPS, 1.0)", "frame / EPS_STEPS")],
+    "seams::a_learner_goes_to_the_shared_core_only_if_it_should": [
+        ("Worker_thread.learn", "SHARE_ONE_CORE", "True")],
+    "seams::options_that_are_not_given_come_from_the_settings_and_the_seed_from_chance": [
+        ("parse", "MAX_FRAMES", "1000000"),
+        ("parse", "random.randrange(2 ** 32)", "1")],
     "seams::the_seed_decides_the_first_weights": [
         ("main", "tf.set_random_seed(options.seed)", "pass")],
+    "seams::threshold_and_evaluation_follow_the_settings_and_make_reaches_the_server": [
+        ("Environment.__init__", "self.server = parameter_server", "pass"),
+        ("Worker_thread.evaluate", "range(EVALUATION_EPISODES)", "range(10)"),
+        ("Progress.episode_ended", "len(self.recent) == THRESHOLD_EPISODES",
+         "len(self.recent) == 10")],
+    "seams::a_brain_with_other_layers_than_the_server_is_an_error_not_a_network_of_zeros": [
+        ("LocalBrain._build_graph", "zip(self.weights, self.server.weights, strict=True)",
+         "zip(self.weights, self.server.weights)")],
+    "seams::the_variables_of_any_optimizer_are_saved_and_learning_goes_on_with_them": [
+        ("ParameterServer.build_update", "tf.name_scope('parameter_server/')",
+         "tf.name_scope('elsewhere/')")],
     "drills::an_exception_in_any_thread_ends_all_and_names_it": [
         ("Worker_thread.run", "RuntimeError(f'{self.name} failed: {error!r}')", "error")],
     "drills::a_reward_that_is_no_number_ends_the_run_and_spoils_no_checkpoint": [
