@@ -5,17 +5,7 @@ import unittest.mock
 import numpy as np
 import pytest
 from helpers import (
-    LEARNED,
-    NOT_LEARNED,
-    Built,
-    EndsAt,
-    a3c,
-    options,
-    run,
-    same,
-    saved_values,
-    tf,
-)
+    LEARNED, NOT_LEARNED, Built, EndsAt, a3c, options, run, same, saved_values, tf)
 
 
 def settings(monkeypatch, **values):
@@ -23,25 +13,14 @@ def settings(monkeypatch, **values):
         monkeypatch.setattr(a3c, name, value)
 
 
-def test_the_network_has_the_sizes_of_the_settings(monkeypatch):
-    settings(monkeypatch, NUM_STATES=6, HIDDEN_UNITS=7, NUM_ACTIONS=3)
+def test_network_and_optimizer_follow_the_settings(monkeypatch):
+    settings(monkeypatch, NUM_STATES=6, HIDDEN_UNITS=7, NUM_ACTIONS=3, LEARNING_RATE=2.0,
+             RMSPROP_DECAY=0.5)
     words = options()
     with tf.Graph().as_default():
         server = a3c.ParameterServer(words, a3c.Progress(words))
     assert [w.shape.as_list() for w in server.weights] == [[6, 7], [7], [7, 3], [3], [7, 1], [1]]
-
-
-def test_the_optimizer_takes_its_rate_and_decay_from_the_settings(monkeypatch):
-    """A step is -rate·g / √(average of g²). The gradient g is 2, and the average starts at 1."""
-    settings(monkeypatch, LEARNING_RATE=3.0, RMSPROP_DECAY=0.5)
-    with tf.Graph().as_default(), tf.Session() as session:
-        weight = tf.Variable(0.0)
-        optimizer = a3c.ParameterServer.build_optimizer(None)
-        update = optimizer.apply_gradients([(tf.constant(2.0), weight)])
-        session.run(tf.global_variables_initializer())
-        session.run(update)
-        step = session.run(weight)
-    assert step == pytest.approx(-3 * 2 / (0.5 * 1 + 0.5 * 2 ** 2) ** 0.5)
+    assert (server.optimizer._learning_rate, server.optimizer._decay) == (2, 0.5)
 
 
 def test_the_terms_of_the_loss_have_the_weights_of_the_settings(monkeypatch):
@@ -83,7 +62,8 @@ def test_options_that_are_not_given_come_from_the_settings_and_the_seed_from_cha
 
 
 def test_the_seed_decides_the_first_weights():
-    first, again, other = (run(a3c.main, "--max-frames", 1, "--seed", n)[2] for n in (7, 7, 8))
+    words = "--workers", 1, "--max-frames", 1, "--seed"
+    first, again, other = (run(a3c.main, *words, seed)[2] for seed in (7, 7, 8))
     assert same(first, again) and not any(map(np.array_equal, first[::2], other[::2]))
 
 
