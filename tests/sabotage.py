@@ -243,7 +243,7 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("LocalBrain.build_loss", "LOSS_V", "0.5")],
     "seams::epsilon_falls_from_its_start_to_its_end_and_stays_there": [
         ("Agent.explore", "EPS_END - EPS_START", "-EPS_START"),
-        ("Agent.explore", "min(frame / EPS_STEPS, 1.0)", "frame / EPS_STEPS")],
+        ("Agent.explore", "1.0", "9.0")],
     "seams::a_learner_goes_to_the_shared_core_only_if_it_should": [
         ("Worker_thread.learn", "SHARE_ONE_CORE", "True")],
     "seams::options_that_are_not_given_come_from_the_settings_and_the_seed_from_chance": [
