@@ -300,6 +300,7 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("pong.configure", "a3c.SHARE_ONE_CORE = False", "pass"),
         ("pong.Server.max_norm", "40 / 20", "40"),
         ("pong.Server.epsilon", "1e-5", "1e-10"),
+        ("clipped.Clipping.max_norm", "0.5", "0.6"),
         ("clipped.FallingRate.build_optimizer", "self.epsilon", "1e-7"),
         ("ga3c.TRAINING_BATCH", "40", "80")],
     "variants::what_a_variant_cannot_train_on_is_refused_in_a_line": [
@@ -308,7 +309,6 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("pong.Agent.__init__", "a3c.N_STEP_RETURN < a3c.Tmax", "False"),
         ("pendulum.Environment.__init__", "shape != (DIMENSIONS,)", "False")],
     "variants::clipped_gradients_and_a_rate_that_falls_equal_numpy": [
-        ("clipped.Clipping.max_norm", "0.5", "0.6"),
         ("clipped.FallingRate.anneal_frames", "300_000", "350_000"),
         ("clipped.Clipping.build_update", "tf.clip_by_global_norm(gradients, self.max_norm)",
          "gradients, 1"),

@@ -433,7 +433,7 @@ def test_no_velocity_is_seen(put_back, variant, seen):
     np.testing.assert_array_equal(partly, whole[seen])
 
 
-def test_a_sample_holds_what_its_thread_has_remembered_in_its_episode(build, monkeypatch):
+def test_a_sample_holds_what_its_thread_has_remembered_in_its_episode(build):
     """Meanwhile another thread plays, and somebody asks for policies."""
     built = build(memory, learners=2, Tmax=1000)
     one, other = (learner.environment.agent for learner in built.learners)
@@ -445,11 +445,12 @@ def test_a_sample_holds_what_its_thread_has_remembered_in_its_episode(build, mon
         brain.predict_p(np.ones((1, 66)))
         return a
     one.act = act_among_others
-    brain.update_parameter_server = lambda: None
-    for _ in range(2):
+    brain.update_parameter_server = unittest.mock.Mock()
+    for episode in 1, 2:
         built.learners[0].environment.run(learning=True)
         s, _, _, s_, discounts = map(np.array, zip(*brain.train_queue))
         brain.train_queue.clear()
+        assert brain.update_parameter_server.call_count == episode
         assert not s[0, 2:].any() and same(s[1:], s_[:-1])
         policy_and_memory, _ = memory_numpy(built.values(brain.weights), s)
         np.testing.assert_allclose(s_[:, 2:], policy_and_memory[:, 2:], rtol=1e-3, atol=1e-5)
