@@ -29,17 +29,27 @@ def options(*words):
     return a3c.parse(["--render", "none", *map(str, words)])
 
 
-def run(*words, server_class=a3c.ParameterServer, **classes):
-    """Run `main` here, with one learner and no film unless the words say otherwise.
-
-    Returns its exit status and the server; of a run that ends before there is one, None."""
+def run(*words, main=a3c.main, server_class=a3c.ParameterServer, **classes):
+    """Run the script's main here, or another's, with one learner and no film unless the words say
+    otherwise. Returns the exit status and the server, which has kept its first weights as `first`;
+    of a run that ends before there is a server, None."""
     class Server(server_class):
         def initialize(self):
             super().initialize()
+            self.first = weights_of(self)
             servers.append(self)
     servers = []
     words = "--render", "none", "--workers", "1", *map(str, words)
-    return a3c.main(words, Server, **classes), servers[0] if servers else None
+    return main(words, Server, **classes), servers[0] if servers else None
+
+
+def weights_of(server):
+    return server.session.run(server.weights)
+
+
+def all_changed(server):
+    """Whether a run has changed each array of the server's weights."""
+    return not any(map(np.array_equal, server.first, weights_of(server)))
 
 
 class Built:
@@ -68,14 +78,6 @@ class Built:
 
     def values(self, variables):
         return self.server.session.run(variables)
-
-
-class KeptServer(a3c.ParameterServer):
-    """Can be looked at after the run. (`run` returns the server without it.)"""
-
-    def initialize(self):
-        super().initialize()
-        KeptServer.latest = self
 
 
 class EndsAt(a3c.gym.Env):

@@ -377,12 +377,3 @@ def test_garbage_is_collected_again_after_the_imports():
     assert gc.isenabled()
 
 
-@pytest.mark.parametrize("frame", [1600, 1601, 1_000_000])
-def test_epsilon_stays_at_its_end_after_its_last_frame(monkeypatch, frame):
-    monkeypatch.setattr(a3c, "EPS_END", 0.3)
-    agent = a3c.Agent(None, unittest.mock.Mock())
-    agent.rng.choices.return_value = [0]
-    for draw in 0.29, 0.31:
-        agent.rng.random.return_value = draw
-        agent.explore([0.5, 0.5], frame)
-    assert (agent.rng.randrange.call_count, agent.rng.choices.call_count) == (1, 1)
