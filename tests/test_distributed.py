@@ -1,9 +1,8 @@
 """distributed.py: what its processes count, tell each other and save, and what ends them.
 
 The first tests replace Ray: all is done in one process. The others start this file as a program:
-python test_distributed.py ENVIRONMENT [OPTION]... Its processes leave notes in the folder NOTES.
+python test_distributed.py LEARNED_MEAN [OPTION]... Its processes leave notes in the folder NOTES.
 """
-import contextlib
 import itertools
 import json
 import os
@@ -29,6 +28,7 @@ from ray import exceptions  # noqa: E402
 
 UPDATES = "parameter_server/updates"
 NO_SERVER = "The parameter server's process has died or doesn't answer\n"
+NEVER = "inf"  # a mean score that is never exceeded
 
 
 class CountingServer(a3c.ParameterServer):
@@ -194,12 +194,10 @@ def test_while_nothing_is_saved_the_starting_process_takes_over_values_and_frame
     built.progress.episode_ended(20.0)
     play(built)
 
-    @contextlib.contextmanager
-    def saving():
+    def remember(*_):
         at.append((server.progress.frames, values(server)[UPDATES]))
-        yield
-        at.append((server.progress.frames, values(server)[UPDATES]))
-    server.saving = saving()
+    server.saving = unittest.mock.MagicMock()
+    server.saving.__enter__.side_effect = server.saving.__exit__.side_effect = remember
     workers.run(learning=True)
     assert at == [(0, 0), (110, 1)]
     np.testing.assert_equal(values(server), actor.look.remote()[2])
@@ -352,9 +350,8 @@ class NotedBrain(a3c.LocalBrain):
         note("updates", ".")
 
 
-class NeverLearned(a3c.Environment):
-    """Its learners wait until both workers are there."""
-    learned_mean = float("inf")
+class NotedEnvironment(a3c.Environment):
+    """Its learners wait until both workers are there. The worker with the seed EXITS exits."""
 
     def run(self, learning):
         note("worker" if learning else "shown", f"{self.server.options.seed} ")
@@ -365,16 +362,7 @@ class NeverLearned(a3c.Environment):
 
     def reward(self, *step):
         note("steps", ".")
-        return super().reward(*step)
-
-
-class SoonLearned(NeverLearned):
-    learned_mean = 30
-
-
-class ExitsInWorker1(NeverLearned):
-    def reward(self, *step):
-        if self.server.options.seed == 6:
+        if os.environ.get("EXITS") == str(self.server.options.seed):
             sys.exit("on purpose")
         return super().reward(*step)
 
@@ -387,7 +375,7 @@ def configure():
 
 @pytest.fixture
 def start(tmp_path, monkeypatch):
-    """start(environment class, option...): the program, with all its processes in one session."""
+    """start(LEARNED_MEAN, option...): the program, with all its processes in one session."""
     monkeypatch.chdir(tmp_path)
     Path("notes").mkdir()
     monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
@@ -395,8 +383,8 @@ def start(tmp_path, monkeypatch):
     # Ray's processes would otherwise give way to all others on a busy machine.
     monkeypatch.setenv("RAY_worker_niceness", "0")
 
-    def begin(environment_class, *args):
-        args = environment_class.__name__, "--render", "none", "--workers", 2, "--seed", 5, *args
+    def begin(learned_mean, *args):
+        args = learned_mean, "--render", "none", "--workers", 2, "--seed", 5, *args
         return helpers.start(*args, cwd=tmp_path, program=__file__, start_new_session=True)
     return begin
 
@@ -415,7 +403,7 @@ def nothing_is_left(process):
 
 
 def test_frames_updates_and_settings_are_those_of_all_processes(start):
-    process = start(NeverLearned, "--max-frames", 3000, "--checkpoint", "saved", "--logdir", "log")
+    process = start(NEVER, "--max-frames", 3000, "--checkpoint", "saved", "--logdir", "log")
     status, out, err = helpers.finish(process)
     assert (status, err) == (NOT_LEARNED, "")
     counted = int(re.search(r"^Not learned after (\d+) frames", out, re.M)[1])
@@ -430,7 +418,7 @@ def test_frames_updates_and_settings_are_those_of_all_processes(start):
 
 
 def test_what_all_learned_is_shown_once_and_saved_and_the_script_can_play_it(start):
-    process = start(SoonLearned, "--checkpoint", "saved")
+    process = start(30, "--checkpoint", "saved")
     status, out, err = helpers.finish(process)
     assert (status, err) == (LEARNED, "") and "Test episode 3" in out
     assert notes("shown").keys() == {process.pid}
@@ -439,23 +427,24 @@ def test_what_all_learned_is_shown_once_and_saved_and_the_script_can_play_it(sta
     assert a3c.main(["--play", "--render", "none", "--checkpoint", "saved"]) == LEARNED
 
 
-def test_a_worker_that_exits_ends_the_run_and_is_not_started_again(start):
-    status, _, err = helpers.finish(start(ExitsInWorker1))
+def test_a_worker_that_exits_ends_the_run_and_is_not_started_again(start, monkeypatch):
+    monkeypatch.setenv("EXITS", "6")  # worker 1
+    status, _, err = helpers.finish(start(NEVER), seconds=120)
     assert status == 1 and "worker 1 failed" in err and "sys.exit('on purpose')" in err
 
 
 @posix
 @pytest.mark.parametrize("to_actor, to_script", [
-    (None, "SIGINT"), ("SIGKILL", None),
-    pytest.param("SIGSTOP", "SIGTERM", marks=pytest.mark.long)])
+    pytest.param("SIGSTOP", "SIGTERM", marks=pytest.mark.long),
+    (None, "SIGINT"), ("SIGKILL", None)])
 def test_whatever_ends_a_run_it_saves_and_leaves_no_process(start, to_actor, to_script):
-    process = start(NeverLearned, "--checkpoint", "saved")
+    process = start(NEVER, "--checkpoint", "saved")
     helpers.begin(process, "mean")
     if to_actor:
         os.kill(actor_of(process), signal.Signals[to_actor])
     if to_script:
         process.send_signal(signal.Signals[to_script])
-    status, _, err = helpers.finish(process)
+    status, _, err = helpers.finish(process, seconds=120)
     frames, updates = saved()
     stopped = INTERRUPTED, f"Stopped after {frames} frames\n"
     assert (status, err) == (stopped if to_script else (1, NO_SERVER)) and updates > 0
@@ -465,7 +454,7 @@ def test_whatever_ends_a_run_it_saves_and_leaves_no_process(start, to_actor, to_
 @posix
 @pytest.mark.long  # Ray's own helpers take a minute to end
 def test_if_the_starting_process_is_killed_all_end(start):
-    process = start(NeverLearned)
+    process = start(NEVER)
     helpers.begin(process, "mean")
     process.kill()
     nothing_is_left(process)
@@ -474,7 +463,7 @@ def test_if_the_starting_process_is_killed_all_end(start):
 @posix
 @pytest.mark.long
 def test_a_killed_worker_is_started_again_until_it_has_died_four_times(start):
-    process, killed = start(NeverLearned), set()
+    process, killed = start(NEVER), set()
     while len(killed) < 4:
         time.sleep(0.05)
         for pid, seeds in notes("worker").items():
@@ -494,14 +483,13 @@ def test_no_update_is_lost_or_made_twice_if_calls_and_answers_get_lost(start, mo
     rare = {"num_failures": -1, "req_failure_prob": 2, "resp_failure_prob": 2}
     monkeypatch.setenv("RAY_testing_rpc_failure",
                        json.dumps({"CoreWorkerService.grpc_client.PushTask": rare}))
-    process = start(NeverLearned, "--max-frames", 6000, "--checkpoint", "saved")
+    process = start(NEVER, "--max-frames", 6000, "--checkpoint", "saved")
     assert helpers.finish(process)[0] == NOT_LEARNED
     assert total("calls") > total("updates") == saved()[1]  # some answers did get lost
 
 
 if __name__ == "__main__":
-    environment = globals()[sys.argv[1]]
-    a3c.LEARNED_MEAN, a3c.GAMMA = environment.learned_mean, 0.5
+    a3c.LEARNED_MEAN, a3c.GAMMA = float(sys.argv[1]), 0.5
     distributed.Parameters = NotedParameters
     sys.exit(distributed.main(sys.argv[2:], NotedServer, configure, brain_class=NotedBrain,
-                              environment_class=environment))
+                              environment_class=NotedEnvironment))
