@@ -425,17 +425,15 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
          "gym.wrappers.AtariPreprocessing(env, frame_skip=1)"),
         ("pong.ACTIONS", "(0, 2, 3)", "(0, 2)"),
         ("pong.Environment.reward", "r", "-r")],
-    "distributed::the_actor_makes_the_same_updates_as_the_scripts_server": [
+    "distributed::a_workers_updates_are_bit_for_bit_the_scripts": [
         ("distributed.Parameters.__init__", "self.server.build_update(gradients)", "tf.no_op()"),
         ("distributed.Parameters.__init__", "load(self.server, self.variables, values)", "pass"),
         ("distributed.Parameters.__init__", "tf.global_variables('parameter_server/')",
-         "self.server.weights")],
-    "distributed::a_worker_begins_with_the_servers_weights_and_gets_the_new_ones": [
+         "self.server.weights"),
         ("distributed.WorkerServer.initialize", "load(self, self.weights, values)", "pass"),
         ("distributed.WorkerServer.build_update", "w.assign(x, read_value=False)", "tf.no_op()")],
-    "distributed::a_repeated_call_changes_nothing": [
-        ("distributed.Parameters.call", "number > self.latest.get((worker, learner), 0)", "True")],
-    "distributed::calls_of_two_learners_may_come_in_the_other_order": [
+    "distributed::calls_may_come_twice_and_in_any_order": [
+        ("distributed.Parameters.call", "number > self.latest.get((worker, learner), 0)", "True"),
         ("distributed.Parameters.call", "number > self.latest.get((worker, learner), 0)",
          "frames >= self.frames[worker]"),
         ("distributed.Parameters.call", "max(frames, self.frames[worker])", "frames"),
@@ -459,7 +457,7 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("distributed.Parameters.call", "scores[-new:] if new else []", "scores[-1:]"),
         ("distributed.Parameters.look", "self.scores[seen:]", "self.scores"),
         ("distributed.Workers.run", "self.seen += len(new)", "pass")],
-    "distributed::the_starting_process_has_the_values_and_frames_of_one_moment": [
+    "distributed::while_nothing_is_saved_the_starting_process_takes_over_values_and_frames": [
         ("distributed.Workers.run", "self.server.saving", "contextlib.nullcontext()"),
         ("distributed.Workers.run", "load(self.server, self.variables, values)", "pass"),
         ("distributed.Workers.run", "progress.frames = frames", "pass")],
@@ -469,35 +467,42 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("distributed.wait_for", "progress.coordinator.should_stop()", "False")],
     "distributed::if_the_actor_does_not_answer_for_a_minute_all_threads_stop": [
         ("distributed.wait_for", "progress.stop()", "pass"),
+        ("distributed.wait_for", "ray.exceptions.RayActorError", "ZeroDivisionError"),
         ("distributed.wait_for", "range(120)", "range(20)")],
     "distributed::at_the_end_all_frames_seem_to_be_played": [
         ("distributed.Parameters.end", "self.server.progress.max_frames", "0")],
     "distributed::a_worker_that_failed_ends_the_run_and_one_that_died_does_not": [
         ("distributed.Workers.run", "ray.get(task)", "pass"),
         ("distributed.Workers.run", "ray.exceptions.RayTaskError", "ZeroDivisionError")],
-    "distributed::each_worker_has_another_seed_and_saves_nothing": [
-        ("distributed.Workers.start", "options.seed = (options.seed + 1) % 2 ** 32", "pass"),
-        ("distributed.Workers.start", "(options.seed + 1) % 2 ** 32", "options.seed + 1")],
+    "distributed::each_worker_has_another_core": [
+        ("distributed.work", "options.seed % len(cores)", "0")],
     "distributed::a_run_continues_an_earlier_one": [
         ("distributed.Workers.start", "server.progress.frames", "0"),
         ("distributed.main.Server.initialize", "self.progress.max_frames", "1000")],
-    "distributed::constants_and_configure_hold_in_every_process": [
-        ("distributed.Parameters.__init__", "set_up()", "pass"),
-        ("distributed.main.set_up", "configure()", "pass"),
-        ("distributed.main.set_up", "vars(a3c).update(constants)", "pass")],
-    "distributed::a_wrong_option_is_one_line_before_anything_starts": [
+    "distributed::what_is_refused_is_one_line": [
         ("distributed.main", "own.processes < 1", "False"),
-        ("distributed.main", "('local', 'auto')", "None")],
+        ("distributed.main", "('local', 'auto')", "None"),
+        ("distributed.Workers.start", "str(error).splitlines()[0]", "error")],
     "distributed::ctrl_c_while_ray_starts_waits_until_it_has_started": [
         ("distributed.Workers.start",
          "signal.signal(signal.SIGINT, lambda *_: early.append(True))", "pass"),
         ("distributed.Workers.start", "early.append(True)", "None")],
-    "distributed::what_all_learned_is_saved_and_the_script_can_play_it": [
-        ("distributed.WorkerServer.save", "pass", "super().save()")],
-    "distributed::ctrl_c_and_sigterm_save_and_leave_no_process": [
+    "distributed::frames_updates_and_settings_are_those_of_all_processes": [
+        ("distributed.Workers.start", "options.seed = (options.seed + 1) % 2 ** 32", "pass"),
+        ("distributed.WorkerServer.save", "pass", "super().save()"),
+        ("distributed.Parameters.__init__", "set_up()", "pass"),
+        ("distributed.work", "set_up()", "pass"),
+        ("distributed.main.set_up", "configure()", "pass"),
+        ("distributed.main.set_up", "vars(a3c).update(constants)", "pass")],
+    "distributed::what_all_learned_is_shown_once_and_saved_and_the_script_can_play_it": [
+        ("distributed.work", "float('inf')", "30")],
+    "distributed::a_worker_that_exits_ends_the_run_and_is_not_started_again": [
+        ("distributed.work", "raise RuntimeError(f'sys.exit({error.code!r})') from error",
+         "raise")],
+    "distributed::whatever_ends_a_run_it_saves_and_leaves_no_process": [
         ("distributed.Workers.start", "(signal.SIGINT, signal.SIGTERM)", "(signal.SIGINT,)")],
-    "distributed::a_users_classes_and_settings_hold_in_every_process": [
-        ("distributed.work", "set_up()", "pass")],
+    "distributed::no_update_is_lost_or_made_twice_if_calls_and_answers_get_lost": [
+        ("distributed.Workers.start", "-1", "0")],
 }
 
 
