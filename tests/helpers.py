@@ -239,7 +239,3 @@ def saved_values(checkpoint):
 def film_lengths(folder, first=None):
     """The number of pictures of each film below a folder, or of the first few, by their names."""
     return [len(iio.imread(path)) for path in sorted(folder.rglob("*.mp4"))[:first]]
-
-
-# The exit statuses of the script
-LEARNED, NOT_LEARNED, WRONG_OPTION, INTERRUPTED = 0, 1, 2, 130

@@ -190,7 +190,9 @@ class Workers:
         """Wait for the next episode of any worker. Returns its score."""
         progress = self.server.progress
         while not self.scores:
-            if progress.phase == "learned" or not self.tasks:
+            if not self.tasks:
+                raise a3c.Stopped
+            if progress.phase == "learned":
                 self.actor.end.remote()
                 raise a3c.Stopped
             ended, _ = ray.wait(list(self.tasks), timeout=0.2)
