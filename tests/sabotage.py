@@ -80,7 +80,7 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("LocalBrain.update_parameter_server", "self.train_queue.clear()", "pass")],
     "environment::each_episode_starts_elsewhere_but_the_same_for_the_same_seed": [
         ("Environment.run", "self.agent.rng.randrange(2 ** 31)", "0"),
-        ("main", "f'{options.seed} {name}'", "options.seed"),
+        ("main", "f'{options.seed} {name}'", "f'{options.seed} {thread_type}'"),
         ("main", "f'{options.seed} {name}'", "name")],
     "environment::a_wrong_number_of_actions_is_noticed_before_anything_is_learned": [
         ("Environment.__init__", "n == NUM_ACTIONS", "True")],
@@ -253,6 +253,8 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("main", "threading.Thread(target=worker.run, name=worker.name, daemon=True)",
          "threading.Thread(target=worker.run, name=worker.name)"),
         ("main", "1.5", "150.0")],
+    "drills::the_shared_core_is_one_that_the_process_may_use": [
+        ("share_one_core", "cores[os.getpid() % len(cores)]", "os.getpid() % os.cpu_count()")],
     "drills::learners_share_one_core_and_the_other_threads_are_free": [
         ("SHARE_ONE_CORE", "True", "False")],
     "drills::the_graph_is_complete_when_threads_use_it": [

@@ -227,6 +227,16 @@ def test_a_reward_that_is_no_number_is_shown_once_and_spoils_no_checkpoint(tmp_p
 # Threads, cores and the graph
 
 @linux
+def test_the_shared_core_is_one_that_the_process_may_use(monkeypatch):
+    """Another program, such as taskset, may have chosen the cores."""
+    chosen = []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {901, 907})
+    monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: chosen.extend(cores))
+    a3c.share_one_core()
+    assert len(chosen) == 1 and chosen[0] in (901, 907)
+
+
+@linux
 def test_learners_share_one_core_and_the_other_threads_are_free(monkeypatch):
     class Environment(a3c.Environment):
         def run(self, learning):

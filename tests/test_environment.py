@@ -113,10 +113,10 @@ def test_each_episode_starts_elsewhere_but_the_same_for_the_same_seed():
 
     starts = []
     for seed in "0", "0", "1":
-        a3c.main(["--render", "none", "--workers", "1", "--max-frames", "1", "--seed", seed],
+        a3c.main(["--render", "none", "--workers", "2", "--max-frames", "1", "--seed", seed],
                  environment_class=Environment)
-    first, again, other = starts[:4], starts[4:8], starts[8:]  # of the learner and the test thread
-    assert first == again and len({*first, *other}) == 8
+    first, again, other = starts[:6], starts[6:12], starts[12:]  # two learners, the test thread
+    assert first == again and len({*first, *other}) == 12
 
 
 def test_a_wrong_number_of_actions_is_noticed_before_anything_is_learned(monkeypatch, capsys):
