@@ -58,6 +58,7 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("Environment.run", "learning and step % Tmax == 0", "learning and step == 0"),
         ("Environment.run", "self.progress.next_frame(learning)",
          "self.progress.next_frame(learning) + 1"),
+        ("Progress.next_frame", "frame = self.frames", "frame = self.frames + 1"),
         ("Tmax", "10", "11"),
         ("Environment.run", "done or step % Tmax == 0", "step % Tmax == 0"),
         ("Environment.run", "score += r", "score += 1.0")],
@@ -84,14 +85,12 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("main", "f'{options.seed} {name}'", "name")],
     "environment::a_wrong_number_of_actions_is_noticed_before_anything_is_learned": [
         ("Environment.__init__", "n == NUM_ACTIONS", "True")],
-    "worker_thread::only_the_steps_of_learners_are_counted": [
-        ("Progress.next_frame", "frame = self.frames", "frame = self.frames + 1")],
     "worker_thread::after_the_last_frame_or_once_it_is_learned_only_the_test_thread_goes_on": [
         ("Progress.next_frame", "self.frames >= self.max_frames",
          "self.frames > self.max_frames"),
         ("Progress.next_frame", "self.phase == 'learned' or self.frames >= self.max_frames",
          "self.frames >= self.max_frames")],
-    "worker_thread::all_threads_end_at_a_stop": [
+    "worker_thread::a_stop_ends_learners_and_the_test_thread_at_their_next_step": [
         ("Progress.next_frame", "self.coordinator.should_stop()", "False")],
     "worker_thread::during_an_evaluation_learners_wait_and_a_stop_wakes_them": [
         ("Progress.next_frame", "self.wait_until(lambda: self.phase != 'evaluating')", "pass"),
@@ -193,10 +192,10 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("restore_checkpoint", "server.progress.frames = frames", "pass"),
         ("restore_checkpoint", "server.progress.max_frames += frames", "pass"),
         ("restore_checkpoint", "say(f'Continues after {frames} frames')", "pass")],
-    "script::it_saves_at_the_end_and_nothing_before_it_has_learned": [
+    "script::it_saves_at_the_end_and_not_before": [
         ("main", "if threads:\n    server.save()", "pass"),
         ("main", "graph.finalize()", "(graph.finalize(), server.save())")],
-    "script::while_it_learns_it_saves_again_and_again": [
+    "script::it_saves_every_minute_or_as_often_as_is_set_and_at_the_end": [
         ("SAVE_SECONDS", "60", "70"),
         ("main", "time.monotonic() > next_save", "False"),
         ("main", "time.monotonic() > next_save", "True"),
@@ -228,14 +227,14 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
     "seams::options_that_are_not_given_come_from_the_settings_and_the_seed_from_chance": [
         ("parse", "MAX_FRAMES", "1000000"),
         ("parse", "random.randrange(2 ** 32)", "1")],
-    "seams::the_seed_decides_the_first_weights": [
+    "script::one_worker_and_one_seed_give_the_same_run": [
         ("main", "tf.set_random_seed(options.seed)", "pass")],
     "seams::threshold_and_evaluation_follow_the_settings_and_make_reaches_the_server": [
         ("Environment.__init__", "self.server = parameter_server", "pass"),
         ("Worker_thread.evaluate", "range(EVALUATION_EPISODES)", "range(10)"),
         ("Progress.episode_ended", "len(self.recent) == THRESHOLD_EPISODES",
          "len(self.recent) == 10")],
-    "seams::the_variables_of_any_optimizer_are_saved_and_learning_goes_on_with_them": [
+    "seams::a_run_goes_on_with_the_weights_and_with_the_variables_of_another_optimizer": [
         ("ParameterServer.build_update", "tf.name_scope('parameter_server/')",
          "tf.name_scope('elsewhere/')")],
     "drills::an_exception_in_any_thread_ends_all_and_names_it": [
@@ -257,7 +256,7 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("share_one_core", "cores[os.getpid() % len(cores)]", "os.getpid() % os.cpu_count()")],
     "drills::learners_share_one_core_and_the_other_threads_are_free": [
         ("SHARE_ONE_CORE", "True", "False")],
-    "drills::the_graph_is_complete_when_threads_use_it": [
+    "drills::the_graph_is_finalized_before_any_thread_plays": [
         ("main", "graph.finalize()", "pass")],
     "variants::the_settings_are_those_of_the_page_and_otherwise_the_scripts": [
         ("memory.configure", "a3c.EPS_START = 0.0", "pass"),
@@ -456,7 +455,7 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("distributed.WorkerServer.call", "np.isfinite(g).all()", "True")],
     "distributed::a_stop_ends_a_call_that_the_actor_does_not_answer": [
         ("distributed.wait_for", "progress.coordinator.should_stop()", "False")],
-    "distributed::if_the_actor_does_not_answer_for_a_minute_all_threads_stop": [
+    "distributed::an_actor_that_gives_no_answer_for_a_minute_ends_the_run": [
         ("distributed.wait_for", "progress.stop()", "pass"),
         ("distributed.wait_for", "ray.exceptions.RayActorError", "ZeroDivisionError"),
         ("distributed.wait_for", "range(120)", "range(20)")],

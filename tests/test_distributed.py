@@ -222,11 +222,12 @@ def test_a_stop_ends_a_call_that_the_actor_does_not_answer(actor, fake_ray):
     fake_ray.get.assert_called_once()  # before, when the worker began
 
 
-@pytest.mark.parametrize("error", [exceptions.GetTimeoutError(), exceptions.RayActorError()])
-def test_if_the_actor_does_not_answer_for_a_minute_all_threads_stop(fake_ray, capsys, error):
+@pytest.mark.parametrize("answer", [exceptions.GetTimeoutError(), exceptions.RayActorError()])
+def test_an_actor_that_gives_no_answer_for_a_minute_ends_the_run(fake_ray, capsys, answer):
+    """Ray raises one of these errors in place of an answer."""
     progress = a3c.Progress(helpers.options())
     with pytest.raises(a3c.Stopped):
-        distributed.wait_for(error, progress)
+        distributed.wait_for(answer, progress)
     assert sum(call.kwargs["timeout"] for call in fake_ray.get.call_args_list) == 60
     assert progress.coordinator.should_stop()
     assert capsys.readouterr().err == NO_SERVER

@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 import pytest
-from helpers import (FAILED, INTERRUPTED, LEARNED, ROOT, a3c, begin, contents,
+from helpers import (FAILED, INTERRUPTED, LEARNED, NOT_LEARNED, ROOT, a3c, begin, contents,
                      environment_variables, film_lengths, finish, linux, posix, run, saved_values,
                      start, tf)
 
@@ -50,7 +50,7 @@ STAGES = [(" 50 episodes: ", 0.5), ("Threshold", 0.05), ("Learned", 1.0), ("An e
 
 @posix
 @pytest.mark.parametrize("number", MOMENTS)
-def test_ctrl_c_at_any_moment_ends_it_soon_and_saves(tmp_path, number):
+def test_ctrl_c_at_a_random_moment_ends_it_and_saves(tmp_path, number):
     text, last = STAGES[number % len(STAGES)]
     delay = random.Random(f"Ctrl-C {number}").uniform(0, last)
     process = start_with(Announced, "--seed", 1, cwd=tmp_path)
@@ -251,9 +251,12 @@ def test_learners_share_one_core_and_the_other_threads_are_free(monkeypatch):
     assert len(core) == 1 and core <= before
 
 
-def test_the_graph_is_complete_when_threads_use_it():
-    _, server = run("--max-frames", 1)
-    assert server.session.graph.finalized
+def test_the_graph_is_finalized_before_any_thread_plays():
+    class Environment(a3c.Environment):
+        def run(self, learning):
+            assert self.server.session.graph.finalized
+            return super().run(learning)
+    assert run("--max-frames", 1, environment_class=Environment)[0] == NOT_LEARNED
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import Built, EndsAt, a3c, options
+from helpers import Built, EndsAt, a3c, options, run
 
 LEARNER, TESTER = True, False
 
@@ -112,9 +112,8 @@ def test_each_episode_starts_elsewhere_but_the_same_for_the_same_seed():
                 starts.append(self.env.seed)
 
     starts = []
-    for seed in "0", "0", "1":
-        a3c.main(["--render", "none", "--workers", "2", "--max-frames", "1", "--seed", seed],
-                 environment_class=Environment)
+    for seed in 0, 0, 1:
+        run("--workers", 2, "--max-frames", 1, "--seed", seed, environment_class=Environment)
     first, again, other = starts[:6], starts[6:12], starts[12:]  # two learners, the test thread
     assert first == again and len({*first, *other}) == 12
 

@@ -32,7 +32,7 @@ def test_every_picture_is_drawn_without_tensorflow_and_none_is_blank(tmp_path):
         assert len(Image.open(tmp_path / name).convert("RGB").getcolors(2 ** 24)) > 10, name
 
 
-def test_the_japanese_pictures_have_no_english_words(monkeypatch):
+def test_numbers_stay_in_a_translation_and_a_phrase_without_one_is_an_error(monkeypatch):
     monkeypatch.setattr(figures, "language", "ja")
     assert figures.translated("evaluation\nfailed: 122.3") == "評価\n不合格：122.3"
     with pytest.raises(KeyError):

@@ -88,12 +88,12 @@ def test_of_updates_that_meet_none_is_lost(rng):
 
 def test_pull_and_push_copy_every_weight_and_nothing_else(built):
     one, two = built.brains
-    variables = [one.weights, two.weights, built.server.weights]
-    first, second, server = built.values(variables)
+    variables = [one.weights, two.weights, built.server.weights, averages(built.server)]
+    first, second, server, squares = built.values(variables)
     one.pull_parameter_server()
-    assert all(map(same, built.values(variables), [server, second, server]))
+    assert all(map(same, built.values(variables), [server, second, server, squares]))
     two.push_parameter_server()
-    assert all(map(same, built.values(variables), [server, second, second]))
+    assert all(map(same, built.values(variables), [server, second, second, squares]))
 
 
 def test_a_part_of_the_graph_is_prepared_once_not_at_each_call():

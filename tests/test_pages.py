@@ -46,6 +46,7 @@ def anchors(path):
 
 @pytest.mark.parametrize("name", [*NAMES, JAPANESE])
 def test_every_link_inside_the_project_leads_somewhere(name):
+    """To a file that exists, and to a heading that this file has."""
     page = ROOT / name
     text = page.read_text(encoding="utf-8")
     links = re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", text)

@@ -103,9 +103,9 @@ def trained(name, folder, frames):
     ("clipped", 300, None), ("ga3c", 80_000, 50), ("memory", 300, None),
     ("memory_pendulum", 300, None), ("memory_pong", 300, None), ("pendulum", 150_000, -700),
     ("pong", 300, None), ("synchronous", 300, None)])
-def test_each_starts_learns_and_saves_and_what_it_has_saved_is_filmed(
+def test_each_starts_and_saves_and_what_it_has_saved_is_filmed(
         tmp_path, monkeypatch, capsys, put_back, name, frames, at_least):
-    """Means are about 20 at first, and -1,200 on Pendulum."""
+    """Two of them also learn: means are about 20 at first, and -1,200 on Pendulum."""
     _, means = trained(name, tmp_path, frames)
     assert at_least is None or max(means) > at_least
     monkeypatch.chdir(tmp_path)
@@ -589,7 +589,7 @@ def test_ga3c_asks_the_users_agent_and_brain_and_follows_the_users_loss():
     assert status == NOT_LEARNED
     assert sorted(asked) == [(0.25, 0.75, frame) for frame in range(300)]
     unchanged = list(map(np.array_equal, server.first, weights_of(server)))
-    assert unchanged == [False] * 4 + [True] * 2  # the critic's loss is 0
+    assert unchanged == [False] * 4 + [True] * 2  # the critic's two arrays; its loss is 0
 
 
 def test_all_of_ga3cs_trainers_end_before_the_weights_that_passed_are_put_back(build, monkeypatch):

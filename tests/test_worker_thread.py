@@ -57,12 +57,6 @@ def said(monkeypatch):
 
 # Frames and stops
 
-def test_only_the_steps_of_learners_are_counted():
-    progress = new_progress()
-    assert [progress.next_frame(learning) for learning in (True, False, True)] == [0, 1, 1]
-    assert progress.frames == 2
-
-
 @pytest.mark.parametrize("phase, max_frames", [("training", 3), ("learned", 1000)])
 def test_after_the_last_frame_or_once_it_is_learned_only_the_test_thread_goes_on(
         phase, max_frames):
@@ -74,7 +68,7 @@ def test_after_the_last_frame_or_once_it_is_learned_only_the_test_thread_goes_on
 
 
 @pytest.mark.parametrize("learning", [True, False])
-def test_all_threads_end_at_a_stop(learning):
+def test_a_stop_ends_learners_and_the_test_thread_at_their_next_step(learning):
     progress = new_progress()
     progress.stop()
     with pytest.raises(a3c.Stopped):
