@@ -392,6 +392,8 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
          "super().build_update(gradients)")],
     "variants::a_synchronous_learner_has_to_pull_before_each_update": [
         ("synchronous.Server.has_updated", "number not in self.pulled", "False")],
+    "variants::synchronous_learners_continue_with_the_epsilon_of_the_frames_in_the_checkpoint": [
+        ("synchronous.Server.initialize", "self.progress.frames", "0")],
     "variants::the_same_seed_gives_the_same_run_of_synchronous_learners": [
         ("synchronous.Agent.explore", "self.brain.server.frame", "frame"),
         ("synchronous.Server.has_updated", "len(self.pulled) == number",

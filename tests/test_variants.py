@@ -652,6 +652,12 @@ def test_a_synchronous_learner_has_to_pull_before_each_update(build, rng):
         update(built.brains[0], *batch(rng))
 
 
+def test_synchronous_learners_continue_with_the_epsilon_of_the_frames_in_the_checkpoint(saved):
+    """The one frame is over before an update counts the frames anew."""
+    _, server = run("--checkpoint", saved, "--max-frames", 1, main=synchronous.main)
+    assert server.frame == 50
+
+
 @pytest.mark.parametrize("learned_mean, frames, n", [(22, 20_000, 5), (199, 1500, 13)])
 def test_the_same_seed_gives_the_same_run_of_synchronous_learners(
         monkeypatch, capsys, learned_mean, frames, n):
