@@ -352,6 +352,12 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
     "variants::ga3c_gives_each_learner_the_policy_of_its_own_states": [
         ("ga3c.Predictor.work", "zip(answers, np.split(p, ends))",
          "zip(answers[::-1], np.split(p, ends))")],
+    "variants::ga3cs_trainer_updates_with_forty_samples_and_says_how_old_they_are": [
+        ("ga3c.Trainer.work", "size >= TRAINING_BATCH", "size > TRAINING_BATCH"),
+        ("ga3c.AskingBrain.update_parameter_server", "self.begun", "self.server.updates")],
+    "variants::what_ga3cs_last_learner_gives_just_before_it_ends_is_still_taken": [
+        ("ga3c.Queue.take", "learners_left and (not self.progress.coordinator.should_stop())",
+         "self.progress.learners > TRAINERS")],
     "variants::a_stop_ends_the_wait_at_ga3cs_queues": [
         ("ga3c.Queue.take", "self.get(timeout=0.1)", "self.get(timeout=70)"),
         ("ga3c.Queue.give", "self.put(item, timeout=0.1)", "self.put(item, timeout=70)")],

@@ -2,6 +2,7 @@
 import ast
 import importlib
 import operator
+import queue
 import random
 import re
 import threading
@@ -552,6 +553,34 @@ def test_ga3c_gives_each_learner_the_policy_of_its_own_states(build, rng, points
     assert points == [{"batch/states": 11}]
     for brain in predictor.brain, trainer.brain:
         assert brain.weights == built.server.weights  # not copies, but the same variables
+
+
+def test_ga3cs_trainer_updates_with_forty_samples_and_says_how_old_they_are(build, rng, points):
+    built = build(ga3c, learners=1)
+    [brain], [_, trainer] = built.brains, built.server.helpers
+    brain.pull_parameter_server()
+    built.server.updates = 3  # made for other learners meanwhile
+    for sample in zip(*batch(rng, 40)):
+        brain.train_push(*sample)
+    brain.update_parameter_server()
+    built.progress.learners = {"trainer1"}
+    with pytest.raises(a3c.Stopped):
+        trainer.work()
+    assert [point for point in points if "age" in point] == [{"batch/samples": 40, "age": 3}]
+
+
+def test_what_ga3cs_last_learner_gives_just_before_it_ends_is_still_taken():
+    progress = a3c.Progress(options())
+    progress.learners = {"local_thread1", "trainer1"}
+    samples = ga3c.Queue(progress, 1)
+
+    def get(timeout, works=samples.get):  # at first nothing is there, but then
+        samples.get = works
+        samples.give("the last samples")
+        progress.learners = {"trainer1"}
+        raise queue.Empty
+    samples.get = get
+    assert samples.take() == "the last samples"
 
 
 @pytest.mark.timeout(60)  # wrong, it waits longer
