@@ -297,8 +297,9 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("pendulum.Brain.build_loss",
          "tf.reduce_sum(tf.log(spread) + np.log(2 * np.pi * np.e) / 2, axis=1)",
          "tf.log(spread[:, 0]) + np.log(2 * np.pi * np.e) / 2")],
-    "variants::a_torque_is_the_mean_or_drawn_with_the_spread": [
+    "variants::a_torque_is_the_mean_or_drawn_with_the_spread_and_not_cut_at_2": [
         ("pendulum.Agent.act", "self.rng.gauss(*of_one)", "self.rng.gauss(mean[0], spread[0])"),
+        ("pendulum.Agent.act", "np.array(a, np.float32)", "np.array(a, np.float32).clip(-2, 2)"),
         ("pendulum.Agent.act", "self.rng.gauss(*of_one)",
          "of_one[0] + self.rng.random() * of_one[1]"),
         ("pendulum.Agent.act", "np.split(self.brain.predict_p(s[np.newaxis])[0], 2)",

@@ -402,14 +402,14 @@ def test_pendulums_loss_and_its_slopes_equal_numpy(monkeypatch, put_back, rng, d
     np.testing.assert_allclose(slopes, wanted, rtol=1e-4, atol=1e-6)
 
 
-def test_a_torque_is_the_mean_or_drawn_with_the_spread():
+def test_a_torque_is_the_mean_or_drawn_with_the_spread_and_not_cut_at_2():
     brain = unittest.mock.Mock()
-    brain.predict_p.return_value = np.array([[1, -1, 0.1, 0.3]])  # for actions of two numbers
+    brain.predict_p.return_value = np.array([[1, -1.75, 0.1, 0.3]])  # for actions of two numbers
     agent, s = pendulum.Agent(brain, random.Random(0)), np.ones(3)
-    assert agent.act(s, 0, greedy=True).tolist() == [1, -1]
+    assert agent.act(s, 0, greedy=True).tolist() == [1, -1.75]
     drawn = np.array([agent.act(s, 0) for _ in range(5000)])
     assert drawn.dtype == np.float32
-    np.testing.assert_allclose(drawn.mean(axis=0), [1, -1], atol=0.03)
+    np.testing.assert_allclose(drawn.mean(axis=0), [1, -1.75], atol=0.03)
     np.testing.assert_allclose(drawn.std(axis=0), [0.1, 0.3], rtol=0.06)
 
 
