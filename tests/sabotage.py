@@ -331,8 +331,9 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
          "tf.concat([policy, h, c], axis=1)"),
         ("memory_pong.Server._build_model", "tf.nn.xw_plus_b(h, *critic)",
          "tf.matmul(h, critic[0])")],
+    "variants::every_episode_begins_without_memories": [
+        ("memory.Remembering.run", "self.agent.forget()", "learning and self.agent.forget()")],
     "variants::a_sample_holds_what_its_thread_has_remembered_in_its_episode": [
-        ("memory.Remembering.run", "self.agent.forget()", "pass"),
         ("memory.Brain.predict_p", "self.remembered = p[0, a3c.NUM_ACTIONS:]",
          "self.remembered = p[0, a3c.NUM_ACTIONS:][::-1]"),
         ("memory.Agent.act", "self.remembered = self.brain.remembered",
@@ -491,6 +492,7 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("distributed.WorkerServer.save", "pass", "super().save()"),
         ("distributed.Parameters.__init__", "set_up()", "pass"),
         ("distributed.work", "set_up()", "pass"),
+        ("distributed.main", "'Tmax'", "'GAMMA'"),
         ("distributed.main.set_up", "configure()", "pass"),
         ("distributed.main.set_up", "vars(a3c).update(constants)", "pass")],
     "distributed::what_all_learned_is_shown_once_and_saved_and_the_script_can_play_it": [

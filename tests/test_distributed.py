@@ -338,7 +338,7 @@ class NotedParameters(distributed.Parameters):
 class NotedServer(CountingServer):
     def __init__(self, *args):
         super().__init__(*args)
-        note("settings", f"{a3c.GAMMA} {memory.CELLS}")
+        note("settings", f"{a3c.GAMMA} {a3c.Tmax} {memory.CELLS}")
 
     def save(self):
         note("saves", ".")
@@ -412,7 +412,7 @@ def test_frames_updates_and_settings_are_those_of_all_processes(start):
     # Each of the four threads may have played up to ten frames that it didn't tell.
     assert 2980 <= counted <= total("steps") <= counted + 40
     assert saved() == (counted, total("updates"))
-    assert list(notes("settings").values()) == 4 * ["0.5 5"]
+    assert list(notes("settings").values()) == 4 * ["0.5 9 5"]
     assert {text.split()[0] for text in notes("worker").values()} == {"6", "7"}  # seeds
     # Only the process that was started makes files.
     assert notes("saves").keys() == {process.pid} and len(os.listdir("log")) == 1
@@ -490,7 +490,7 @@ def test_no_update_is_lost_or_made_twice_if_calls_and_answers_get_lost(start, mo
 
 
 if __name__ == "__main__":
-    a3c.LEARNED_MEAN, a3c.GAMMA = float(sys.argv[1]), 0.5
+    a3c.LEARNED_MEAN, a3c.GAMMA, a3c.Tmax = float(sys.argv[1]), 0.5, 9
     distributed.Parameters = NotedParameters
     sys.exit(distributed.main(sys.argv[2:], NotedServer, configure, brain_class=NotedBrain,
                               environment_class=NotedEnvironment))

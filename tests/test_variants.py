@@ -435,6 +435,20 @@ def test_no_velocity_is_seen(put_back, variant, seen):
     np.testing.assert_array_equal(partly, whole[seen])
 
 
+@pytest.mark.parametrize("learning", [True, False])
+@pytest.mark.parametrize("variant", [memory, memory_pendulum, memory_pong])
+def test_every_episode_begins_without_memories(build, variant, learning):
+    environment, seen = build(variant).learners[0].environment, []
+
+    def act(*args, **named):
+        seen.extend(environment.agent.remembered)
+        raise a3c.Stopped
+    environment.agent.remembered, environment.agent.act = [1.0], act
+    with pytest.raises(a3c.Stopped):
+        environment.run(learning)
+    assert len(seen) > 60 and not any(seen)
+
+
 def test_a_sample_holds_what_its_thread_has_remembered_in_its_episode(build):
     """Meanwhile another thread plays, and somebody asks for policies."""
     built = build(memory, learners=2, Tmax=1000)
