@@ -14,8 +14,8 @@ Actions whose return exceeds V(s) become more likely. The excess is called the a
 
 The classes are in the order of the Japanese tutorial that this file follows; § marks its
 sections: https://qiita.com/sugulu/items/acbc909dd9b74b043e45. From the tutorial, not from the
-paper, come five rewards in every return, random actions with probability ε, and time limits that
-count as an end.
+paper, come returns of a fixed length (five rewards), random actions with probability ε, and time
+limits that count as an end.
 """
 import argparse
 import collections
@@ -299,7 +299,7 @@ class Environment:
     def reward(self, s, r, s_, step, done, terminal):
         """The reward to learn from, instead of CartPole's own r, which is always 1: 0 until the
         episode ends, and then -1 if that was before step 199, otherwise 1, as in the tutorial.
-        Another environment needs its own; `Agent.advantage_push_local_brain` explains the rest."""
+        Another environment needs its own; `Agent.advantage_push_local_brain` explains the names."""
         if not done:
             return 0.0
         return -1.0 if step < 199 else 1.0

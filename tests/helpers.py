@@ -167,12 +167,12 @@ def differences(loss, weights):
     return gradients
 
 
-def gradient(weights, *samples, term=slice(None)):
-    """Of the mean loss, or of the mean of one of its terms, by each weight."""
+def gradient(weights, *samples):
+    """Of the mean loss, by each weight."""
     fixed = [w.astype(np.float64) for w in weights]
     weights = [w.copy() for w in fixed]
     size = len(samples[0])
-    return differences(lambda: np.sum(terms(weights, fixed, *samples)[term]) / size, weights)
+    return differences(lambda: np.sum(terms(weights, fixed, *samples)) / size, weights)
 
 
 def rmsprop(weights, squares, gradients):
