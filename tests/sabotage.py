@@ -471,6 +471,9 @@ FAULTS = {  # a test: (function or setting; expression or statement in it; what 
         ("distributed.wait_for", "range(120)", "range(20)")],
     "distributed::at_the_end_all_frames_seem_to_be_played": [
         ("distributed.Parameters.end", "self.server.progress.max_frames", "0")],
+    "distributed::once_it_is_learned_the_actor_ends_the_workers_if_any_are_left": [
+        ("distributed.Workers.run", "self.actor.end.remote()", "pass"),
+        ("distributed.Workers.run", "if not self.tasks:\n    raise a3c.Stopped", "pass")],
     "distributed::a_worker_that_failed_ends_the_run_and_one_that_died_does_not": [
         ("distributed.Workers.run", "ray.get(task)", "pass"),
         ("distributed.Workers.run", "ray.exceptions.RayTaskError", "ZeroDivisionError")],

@@ -241,6 +241,16 @@ def test_at_the_end_all_frames_seem_to_be_played(actor):
         built.progress.next_frame(learning=True)
 
 
+@pytest.mark.parametrize("tasks, asked", [({}, 0), ({"plays on": 1}, 1)])
+def test_once_it_is_learned_the_actor_ends_the_workers_if_any_are_left(workers, tasks, asked):
+    """With none left, Ray would shut down before the answer, and print an error."""
+    workers.tasks, workers.actor = tasks, unittest.mock.Mock()
+    workers.server.progress.phase = "learned"
+    with pytest.raises(a3c.Stopped):
+        workers.run(learning=True)
+    assert workers.actor.end.remote.call_count == asked
+
+
 def test_a_worker_that_failed_ends_the_run_and_one_that_died_does_not(workers, capsys):
     failed = exceptions.RayTaskError("work", "its traceback", ValueError())
     workers.tasks = {exceptions.WorkerCrashedError(): 1, failed: 2}
