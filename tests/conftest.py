@@ -1,11 +1,15 @@
 """What every test needs: Ctrl-C works, and nothing is left behind. Settings: pytest.ini."""
+import functools
+import itertools
 import os
 import signal
 import threading
+import types
+import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import NOT_LEARNED, kill_started, run
+from helpers import NOT_LEARNED, a3c, kill_started, run
 
 
 def pytest_configure():
@@ -43,3 +47,43 @@ def saved(tmp_path):
     folder = tmp_path / "saved"
     assert run("--max-frames", 50, "--checkpoint", folder)[0] == NOT_LEARNED
     return folder
+
+
+@pytest.fixture
+def fake_ray(monkeypatch):
+    """Ray, but all in this process: what is started or called is done at once. An answer or a task
+    that is an exception raises it, and the task "plays on" never ends."""
+    real = pytest.importorskip("ray")
+    import distributed
+
+    class Handle:
+        """handle.method.remote(...) calls the owner's method."""
+
+        def __init__(self, owner):
+            self.owner = owner
+
+        def __getattr__(self, name):
+            return types.SimpleNamespace(remote=getattr(self.owner, name))
+
+    def remote(**options):
+        def start(what, *args):
+            with pytest.MonkeyPatch.context() as process:  # a worker changes these in its process
+                process.setattr(a3c, "parse", a3c.parse)
+                process.setattr(a3c, "LEARNED_MEAN", a3c.LEARNED_MEAN)
+                return Handle(what(*args))
+        return lambda what: types.SimpleNamespace(remote=functools.partial(start, what))
+
+    def get(answer, timeout=None):
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+    ray = unittest.mock.Mock(remote=remote, exceptions=real.exceptions, Handle=Handle)
+    ray.get.side_effect = get
+    ray.wait = lambda tasks, **_: ([task for task in tasks if task != "plays on"], [])
+    ray.get_runtime_context().get_worker_id.side_effect = itertools.count()  # new processes
+    monkeypatch.setattr(distributed, "ray", ray)
+    monkeypatch.setattr(a3c, "SHARE_ONE_CORE", False)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield ray
+    for number, handler in handlers.items():
+        signal.signal(number, handler)

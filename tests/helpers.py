@@ -4,6 +4,7 @@ import random
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import a3c_cartpole as a3c
@@ -75,6 +76,20 @@ class Built:
             self.server.initialize()
             graph.finalize()
         self.brains = [learner.environment.agent.brain for learner in self.learners]
+
+    def run(self):
+        """Start all threads, wait until they have ended, and raise what failed, as `main` does."""
+        workers = [*self.learners, self.tester, *self.server.helpers]
+        threads = [threading.Thread(target=worker.run, name=worker.name, daemon=True)
+                   for worker in workers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=60)
+        hanging = [thread.name for thread in threads if thread.is_alive()]
+        self.progress.stop()
+        assert not hanging
+        self.progress.coordinator.raise_requested_exception()
 
     def values(self, variables):
         return self.server.session.run(variables)

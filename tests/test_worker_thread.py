@@ -21,20 +21,6 @@ def reach_threshold(progress):
         progress.episode_ended(200)
 
 
-def let_all_work(built):
-    """Start all threads, wait until they have ended, and raise what failed, as main does."""
-    threads = [threading.Thread(target=worker.run, name=worker.name, daemon=True)
-               for worker in [*built.learners, built.tester]]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=30)
-    hanging = [thread.name for thread in threads if thread.is_alive()]
-    built.progress.stop()
-    assert not hanging
-    built.progress.coordinator.raise_requested_exception()
-
-
 def while_it_waits(progress, *events):
     """Make each wait call the next of these functions instead, which has to fulfil its condition.
     So what happens during a wait needs no other thread."""
@@ -101,13 +87,13 @@ def test_a_thread_that_fails_wakes_whoever_waits():
     built.learners[0].environment.run = fail
     built.learners[1].environment.run = lambda learning: built.progress.wait_until(waits.set)
     with pytest.raises(RuntimeError, match="^local_thread1 failed: .*on purpose"):
-        let_all_work(built)
+        built.run()
 
 
 def test_a_stop_that_ends_all_learners_is_no_end_of_learning(said):
     built = Built(1)
     built.progress.coordinator.request_stop()  # a Ctrl-C, say
-    let_all_work(built)
+    built.run()
     assert said == [] and not built.progress.learners
 
 
@@ -217,7 +203,7 @@ def test_after_a_failed_evaluation_ten_new_episodes_have_to_reach_the_threshold(
         episodes.append(built.progress.episodes)
         return 199
     built.learners[0].environment.run, built.tester.environment.run = learn, evaluate
-    let_all_work(built)
+    built.run()
     assert said == ["Threshold", "Evaluation"] * 2 + ["Not"]
     assert episodes == [10] * 10 + [20] * 10 and built.progress.episodes == 35
 
