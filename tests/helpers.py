@@ -44,6 +44,11 @@ def run(*words, main=a3c.main, server_class=a3c.ParameterServer, **classes):
     return main(words, Server, **classes), servers[0] if servers else None
 
 
+def constants():
+    """The script's, {name: value}."""
+    return {name: getattr(a3c, name) for name in ("Tmax", *filter(str.isupper, vars(a3c)))}
+
+
 def weights_of(server):
     return server.session.run(server.weights)
 

@@ -10,7 +10,7 @@ import unittest.mock
 import numpy as np
 import pytest
 from helpers import (
-    LEARNED, NOT_LEARNED, ROOT, WRONG_OPTION, Built, a3c, all_changed, averages, batch,
+    LEARNED, NOT_LEARNED, ROOT, WRONG_OPTION, Built, a3c, all_changed, averages, batch, constants,
     differences, film_lengths, finish, gradient, options, put, randomize, rmsprop, run, same,
     start, tf, update, weights_of)
 
@@ -38,19 +38,6 @@ def table(heading):
 
 def module(name):
     return importlib.import_module(name.removesuffix(".py"))
-
-
-def constants():
-    return {name: getattr(a3c, name) for name in ("Tmax", *filter(str.isupper, vars(a3c)))}
-
-
-@pytest.fixture
-def put_back(monkeypatch):
-    """After the test, each constant has its own value again, whatever a variant has assigned."""
-    for name, value in constants().items():
-        monkeypatch.setattr(a3c, name, value)
-    for name in "SEEN", "CELLS", "LAMBDA":
-        monkeypatch.setattr(memory, name, getattr(memory, name))
 
 
 def classes_of(variant, *words):
