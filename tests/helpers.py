@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "a3c_cartpole.py"
 tf = a3c.tf
 posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+fault = pytest.mark.fault  # what a test has to catch, see sabotage.py
 linux = pytest.mark.skipif(sys.platform != "linux", reason="it works only on Linux")
 LEARNED = 0  # exit statuses
 NOT_LEARNED = FAILED = 1  # FAILED: with a traceback, or because TensorFlow is missing

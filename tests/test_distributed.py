@@ -16,7 +16,7 @@ from pathlib import Path
 import helpers
 import numpy as np
 import pytest
-from helpers import INTERRUPTED, LEARNED, NOT_LEARNED, WRONG_OPTION, a3c, posix, tf
+from helpers import INTERRUPTED, LEARNED, NOT_LEARNED, WRONG_OPTION, a3c, fault, posix, tf
 
 pytest.importorskip("ray")
 import distributed  # noqa: E402
@@ -85,6 +85,9 @@ def values(server):
     return server.session.run({v.op.name: v for v in variables(server)})
 
 
+@fault("distributed.Parameters.__init__", "self.server.build_update(gradients)", "tf.no_op()")
+@fault("distributed.Parameters.__init__", "load(self.server, self.variables, values)", "pass")
+@fault("distributed.WorkerServer.initialize", "load(self, self.weights, values)", "pass")
 def test_a_workers_updates_are_bit_for_bit_the_scripts(script, actor):
     """They change all weights, RMSProp's averages and a user's own variables."""
     first = worker(actor)
@@ -99,6 +102,10 @@ def test_a_workers_updates_are_bit_for_bit_the_scripts(script, actor):
         assert helpers.same(built.values(built.server.weights), expected)
 
 
+@fault("distributed.Parameters.call", "number > self.latest.get((worker, learner), 0)", "True")
+@fault("distributed.Parameters.call", "max(frames, self.frames[worker])", "frames")
+@fault("distributed.Parameters.call", "max(episodes - self.episodes[worker], 0)",
+       "episodes - self.episodes[worker]")
 @pytest.mark.parametrize("order", ["12", "21", "1122", "212", "2121"])
 def test_calls_may_come_twice_and_in_any_order(actor, order):
     g = [np.ones(w.shape) for w in actor.owner.server.weights]
@@ -111,6 +118,11 @@ def test_calls_may_come_twice_and_in_any_order(actor, order):
     assert others == 100 and np.array_equal(weights[0], now["parameter_server/hidden/weights"])
 
 
+@fault("distributed.Parameters.__init__", "collections.Counter(earlier=frames)",
+       "collections.Counter()")
+@fault("distributed.Parameters.call", "self.server.progress.frames - self.frames[worker]",
+       "self.server.progress.frames")
+@fault("distributed.WorkerServer.call", "progress.frames - self.others", "progress.frames")
 def test_frames_of_all_workers_and_of_earlier_runs_add_up(actor):
     first, second = worker(actor), worker(actor)
     assert first.progress.frames == second.progress.frames == 100
@@ -121,6 +133,7 @@ def test_frames_of_all_workers_and_of_earlier_runs_add_up(actor):
     assert first.progress.frames == actor.look.remote()[1] == 122
 
 
+@fault("distributed.WorkerServer.call", "max(others - self.others, 0)", "others - self.others")
 def test_an_older_answer_does_not_take_frames_away(actor):
     built = worker(actor)
     built.server.parameters = unittest.mock.Mock()
@@ -130,6 +143,8 @@ def test_an_older_answer_does_not_take_frames_away(actor):
     assert built.progress.frames == 130 + 20
 
 
+@fault("distributed.Parameters.call", "scores[-new:] if new else []", "scores[-1:]")
+@fault("distributed.Parameters.look", "self.scores[seen:]", "self.scores")
 @pytest.mark.timeout(60)  # a lost score would be waited for
 def test_each_score_comes_once(actor, workers):
     pair = worker(actor), worker(actor)
@@ -145,6 +160,7 @@ def test_each_score_comes_once(actor, workers):
     assert seen == sent and not workers.scores
 
 
+@fault("distributed.Workers.run", "self.server.saving", "contextlib.nullcontext()")
 def test_while_nothing_is_saved_the_starting_process_takes_over_values_and_frames(actor, workers):
     built, server, at = worker(actor), workers.server, []
     built.progress.episode_ended(20.0)
@@ -159,6 +175,7 @@ def test_while_nothing_is_saved_the_starting_process_takes_over_values_and_frame
     np.testing.assert_equal(values(server), actor.look.remote()[2])
 
 
+@fault("distributed.WorkerServer.call", "np.isfinite(g).all()", "True")
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 def test_a_gradient_that_is_not_finite_is_never_sent(actor, rng, number):
     built, before, samples = worker(actor), actor.look.remote()[2], helpers.batch(rng)
@@ -168,6 +185,7 @@ def test_a_gradient_that_is_not_finite_is_never_sent(actor, rng, number):
     np.testing.assert_equal(actor.look.remote()[2], before)
 
 
+@fault("distributed.wait_for", "progress.coordinator.should_stop()", "False")
 @pytest.mark.timeout(60)  # wrong, it waits for ever
 def test_a_stop_ends_a_call_that_the_actor_does_not_answer(actor, fake_ray):
     built = worker(actor)
@@ -178,6 +196,8 @@ def test_a_stop_ends_a_call_that_the_actor_does_not_answer(actor, fake_ray):
     fake_ray.get.assert_called_once()  # before, when the worker began
 
 
+@fault("distributed.wait_for", "progress.stop()", "pass")
+@fault("distributed.wait_for", "ray.exceptions.RayActorError", "ZeroDivisionError")
 @pytest.mark.parametrize("answer", [exceptions.GetTimeoutError(), exceptions.RayActorError()])
 def test_an_actor_that_gives_no_answer_for_a_minute_ends_the_run(fake_ray, capsys, answer):
     """Ray raises one of these errors in place of an answer."""
@@ -189,6 +209,7 @@ def test_an_actor_that_gives_no_answer_for_a_minute_ends_the_run(fake_ray, capsy
     assert capsys.readouterr().err == NO_SERVER
 
 
+@fault("distributed.Parameters.end", "self.server.progress.max_frames", "0")
 def test_at_the_end_all_frames_seem_to_be_played(actor):
     built = worker(actor)
     actor.end.remote()
@@ -197,6 +218,8 @@ def test_at_the_end_all_frames_seem_to_be_played(actor):
         built.progress.next_frame(learning=True)
 
 
+@fault("distributed.Workers.run", "self.actor.end.remote()", "pass")
+@fault("distributed.Workers.run", "if not self.tasks:\n    raise a3c.Stopped", "pass")
 @pytest.mark.parametrize("tasks, asked", [({}, 0), ({"plays on": 1}, 1)])
 def test_once_it_is_learned_the_actor_ends_the_workers_if_any_are_left(workers, tasks, asked):
     """With none left, Ray would shut down before the answer, and print an error."""
@@ -207,6 +230,7 @@ def test_once_it_is_learned_the_actor_ends_the_workers_if_any_are_left(workers, 
     assert workers.actor.end.remote.call_count == asked
 
 
+@fault("distributed.Workers.run", "ray.exceptions.RayTaskError", "ZeroDivisionError")
 def test_a_worker_that_failed_ends_the_run_and_one_that_died_does_not(workers, capsys):
     failed = exceptions.RayTaskError("work", "its traceback", ValueError())
     workers.tasks = {exceptions.WorkerCrashedError(): 1, failed: 2}
@@ -216,6 +240,8 @@ def test_a_worker_that_failed_ends_the_run_and_one_that_died_does_not(workers, c
     assert capsys.readouterr().err == "Worker 1 has died too often, and is given up\n"
 
 
+@fault("distributed.work", "options.seed % len(cores)", "0")
+@fault("distributed.work", "raise RuntimeError(f'sys.exit({error.code!r})') from error", "raise")
 def test_each_worker_has_another_core_and_one_that_exits_is_not_started_again(
         fake_ray, monkeypatch):
     """Ray starts a task again that ends in SystemExit, but not one that fails otherwise."""
@@ -231,6 +257,8 @@ def test_each_worker_has_another_core_and_one_that_exits_is_not_started_again(
     assert cores == [{3}, {5}]
 
 
+@fault("distributed.Workers.start", "server.progress.frames", "0")
+@fault("distributed.main.Server.initialize", "self.progress.max_frames", "1000")
 def test_a_run_continues_an_earlier_one(fake_ray, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     words = "--render none --workers 1 --max-frames 300 --checkpoint saved".split()
@@ -244,6 +272,7 @@ def test_a_run_continues_an_earlier_one(fake_ray, tmp_path, monkeypatch, capsys)
         before = frames
 
 
+@fault("distributed.work", "float('inf')", "30")
 def test_what_the_workers_learn_is_evaluated_once_and_the_script_can_play_it(
         fake_ray, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -257,6 +286,7 @@ def test_what_the_workers_learn_is_evaluated_once_and_the_script_can_play_it(
     assert a3c.main([*words, "--play"]) == LEARNED
 
 
+@fault("distributed.Workers.start", "str(error).splitlines()[0]", "error")
 @pytest.mark.parametrize("words, reason", [
     ("--processes 0", "--processes"), ("--seed -1", "--seed"), ("--address foo:1", "--address"),
     ("--address auto", "--address: no cluster"), ("--checkpoint damaged", "--checkpoint")])
@@ -272,6 +302,7 @@ def test_what_is_refused_is_one_line(fake_ray, tmp_path, monkeypatch, capsys, wo
     assert fake_ray.init.called == ("auto" in words)
 
 
+@fault("distributed.Workers.start", "early.append(True)", "None")
 def test_ctrl_c_while_ray_starts_waits_until_it_has_started(fake_ray, capsys):
     addresses = []
 
@@ -380,6 +411,9 @@ def nothing_is_left(process):
         time.sleep(0.05)
 
 
+@fault("distributed.Workers.start", "options.seed = (options.seed + 1) % 2 ** 32", "pass")
+@fault("distributed.work", "set_up()", "pass")
+@fault("distributed.main", "'Tmax'", "'GAMMA'")
 def test_frames_updates_and_settings_are_those_of_all_processes(start):
     process = start("--max-frames", 3000, "--checkpoint", "saved", "--logdir", "log")
     status, out, err = helpers.finish(process)
@@ -395,6 +429,7 @@ def test_frames_updates_and_settings_are_those_of_all_processes(start):
     assert notes("saves").keys() == {process.pid} and len(os.listdir("log")) == 1
 
 
+@fault("distributed.Workers.start", "(signal.SIGINT, signal.SIGTERM)", "(signal.SIGINT,)")
 @posix
 @pytest.mark.parametrize("to_actor, to_script", [
     (None, "SIGINT"), pytest.param("SIGSTOP", "SIGTERM", marks=pytest.mark.long),

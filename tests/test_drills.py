@@ -15,9 +15,9 @@ import time
 
 import numpy as np
 import pytest
-from helpers import (FAILED, INTERRUPTED, LEARNED, NOT_LEARNED, ROOT, a3c, begin, contents,
-                     environment_variables, film_lengths, finish, linux, posix, run, saved_values,
-                     start, tf)
+from helpers import (
+    FAILED, INTERRUPTED, LEARNED, NOT_LEARNED, ROOT, a3c, begin, contents, environment_variables,
+    fault, film_lengths, finish, linux, posix, run, saved_values, start, tf)
 
 MOMENTS = [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(1, 50))]
 
@@ -94,6 +94,7 @@ class WhileWriting(WhileDrawing):
     method = "close"
 
 
+@fault("main", "interrupted = True", "raise")
 @posix
 @pytest.mark.parametrize("moment", [WhileDrawing, WhileWriting])
 def test_ctrl_c_while_a_film_is_made_is_one_line(tmp_path, moment):
@@ -103,6 +104,7 @@ def test_ctrl_c_while_a_film_is_made_is_one_line(tmp_path, moment):
     assert f"Learned after {frames} frames" in out and "Test episode 2" not in out
 
 
+@fault("main", "interrupted = True", "pass")
 @posix
 @pytest.mark.parametrize("place", [
     "open_session", "LocalBrain._build_graph", "ParameterServer.initialize"])
@@ -117,6 +119,7 @@ def test_ctrl_c_before_the_threads_start_saves_nothing(monkeypatch, capfd, saved
     assert contents(saved) == before
 
 
+@fault("main", "if threads:\n    server.save()", "server.save()")
 @posix
 def test_ctrl_c_while_what_films_need_is_imported_is_one_line(tmp_path, monkeypatch, capfd, saved):
     before = contents(saved)
@@ -138,6 +141,8 @@ class Hanging(a3c.Environment):
         threading.Event().wait()
 
 
+@fault("main", "threading.Thread(target=worker.run, name=worker.name, daemon=True)",
+       "threading.Thread(target=worker.run, name=worker.name)")
 @posix
 def test_ctrl_c_ends_it_even_if_a_thread_hangs(tmp_path, saved):
     process = start_with(Hanging, "--render", "none", "--workers", 1, cwd=tmp_path)
@@ -183,6 +188,7 @@ def test_a_kill_while_saving_leaves_a_whole_checkpoint(tmp_path, number):
     assert len(values) == 18 and all((value == frames).all() for value in values.values()), seen
 
 
+@fault("Worker_thread.run", "RuntimeError(f'{self.name} failed: {error!r}')", "error")
 @pytest.mark.parametrize("victim, films", [
     ("local_thread2", False), ("test_thread", False), ("test_thread", True)])
 def test_an_exception_in_any_thread_ends_all_and_names_it(
@@ -213,6 +219,8 @@ class NoNumbers(a3c.Environment):
         return float("nan") if done else 0.0
 
 
+@fault("LocalBrain.update_parameter_server", "not math.isfinite(norm)", "False")
+@fault("main", "progress.stop()", "(progress.stop(), server.save())")
 def test_a_reward_that_is_no_number_is_shown_once_and_spoils_no_checkpoint(tmp_path, saved):
     before = contents(saved)
     process = start_with(NoNumbers, "--render", "none", "--workers", 1, cwd=tmp_path)
@@ -226,6 +234,7 @@ def test_a_reward_that_is_no_number_is_shown_once_and_spoils_no_checkpoint(tmp_p
 
 # Threads, cores and the graph
 
+@fault("share_one_core", "cores[os.getpid() % len(cores)]", "os.getpid() % os.cpu_count()")
 @linux
 def test_the_shared_core_is_one_that_the_process_may_use(monkeypatch):
     """Another program, such as taskset, may have chosen the cores."""
@@ -236,6 +245,7 @@ def test_the_shared_core_is_one_that_the_process_may_use(monkeypatch):
     assert len(chosen) == 1 and chosen[0] in (901, 907)
 
 
+@fault("SHARE_ONE_CORE", "True", "False")
 @linux
 def test_learners_share_one_core_and_the_other_threads_are_free(monkeypatch):
     class Environment(a3c.Environment):
@@ -251,6 +261,7 @@ def test_learners_share_one_core_and_the_other_threads_are_free(monkeypatch):
     assert len(core) == 1 and core <= before
 
 
+@fault("main", "graph.finalize()", "pass")
 def test_the_graph_is_finalized_before_any_thread_plays():
     class Environment(a3c.Environment):
         def run(self, learning):

@@ -6,7 +6,7 @@ import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import Built, EndsAt, a3c, options, run
+from helpers import Built, EndsAt, a3c, fault, options, run
 
 LEARNER, TESTER = True, False
 
@@ -33,6 +33,10 @@ def play(env, learning):
     return score, progress, names, arguments
 
 
+@fault("Environment.run", "learning and step % Tmax == 0", "learning and step == 0")
+@fault("Progress.next_frame", "frame = self.frames", "frame = self.frames + 1")
+@fault("Environment.run", "done or step % Tmax == 0", "step % Tmax == 0")
+@fault("Environment.run", "score += r", "score += 1.0")
 def test_a_learner_pulls_plays_ten_steps_and_updates():
     score, progress, names, arguments = play(EndsAt(12, reward=2.5), LEARNER)
     step = ["next_frame", "act", "step", "reward", "advantage_push_local_brain"]
@@ -45,6 +49,7 @@ def test_a_learner_pulls_plays_ten_steps_and_updates():
     assert (score, progress.frames) == (12 * 2.5, 12)
 
 
+@fault("Environment.run", "learning and step % Tmax == 0", "step % Tmax == 0")
 def test_the_test_thread_only_plays_and_takes_the_likeliest_actions():
     score, progress, names, arguments = play(EndsAt(12, reward=-1.0), TESTER)
     assert names == ["next_frame", "act", "predict_p", "step"] * 12
@@ -53,6 +58,10 @@ def test_the_test_thread_only_plays_and_takes_the_likeliest_actions():
     assert (score, progress.frames) == (-12, 0)
 
 
+@fault("Environment.reward", "199", "200")
+@fault("Environment.run", "terminated or truncated", "truncated")
+@fault("Environment.run", "self.reward(s, r, s_, step, done, terminal)",
+       "self.reward(s, r, s_, step, done, terminated)")
 @pytest.mark.parametrize("falls, limit_is_end, last_reward, terminal", [
     pytest.param(12, True, -1, True, id="falls at step 12"),
     pytest.param(198, True, -1, True, id="falls at step 198"),
@@ -76,6 +85,9 @@ def test_the_last_reward_tells_success_and_V_counts_only_if_it_could_go_on(
     np.testing.assert_allclose(discounts[-5:], 0.99 ** np.array([5, 4, 3, 2, 1]) * (not terminal))
 
 
+@fault("Environment.__init__", "self.make()", "vars(self.progress).setdefault('env', self.make())")
+@fault("Agent.__init__", "collections.deque()",
+       "vars(brain.server).setdefault('memory', collections.deque())")
 def test_each_thread_has_its_own_environment_agent_and_brain():
     built = Built(2)
     for part in ("env.unwrapped", "agent", "agent.rng", "agent.memory", "agent.brain",
@@ -85,6 +97,8 @@ def test_each_thread_has_its_own_environment_agent_and_brain():
         assert len(set(map(id, owned))) == 3, part
 
 
+@fault("GraphCall.__init__", "tensor.dtype.as_numpy_dtype", "float")
+@fault("LocalBrain.update_parameter_server", "self.train_queue.clear()", "pass")
 @pytest.mark.parametrize("steps", [10, 2])  # 2: the first two updates find no sample
 def test_states_of_float64_learn_and_every_sample_is_used_once(monkeypatch, steps):
     monkeypatch.setattr(a3c, "Tmax", steps)
@@ -102,6 +116,9 @@ def test_states_of_float64_learn_and_every_sample_is_used_once(monkeypatch, step
         assert np.isfinite(new).all() and not np.array_equal(old, new)
 
 
+@fault("Environment.run", "self.agent.rng.randrange(2 ** 31)", "0")
+@fault("main", "f'{options.seed} {name}'", "f'{options.seed} {thread_type}'")
+@fault("main", "f'{options.seed} {name}'", "name")
 def test_each_episode_starts_elsewhere_but_the_same_for_the_same_seed():
     class Environment(a3c.Environment):
         def __init__(self, *args):
@@ -118,6 +135,7 @@ def test_each_episode_starts_elsewhere_but_the_same_for_the_same_seed():
     assert first == again and len({*first, *other}) == 12
 
 
+@fault("Environment.__init__", "n == NUM_ACTIONS", "True")
 def test_a_wrong_number_of_actions_is_noticed_before_anything_is_learned(monkeypatch, capsys):
     monkeypatch.setattr(a3c, "NUM_ACTIONS", 3)
     with pytest.raises(AssertionError, match="CartPole-v0 has 2 actions, but NUM_ACTIONS is 3"):

@@ -5,8 +5,9 @@ import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import (Built, a3c, averages, batch, forward, gradient, loss_terms, randomize, rmsprop,
-                     same, terms, tf, update)
+from helpers import (
+    Built, a3c, averages, batch, fault, forward, gradient, loss_terms, randomize, rmsprop, same,
+    terms, tf, update)
 
 
 @pytest.fixture
@@ -18,12 +19,15 @@ def built(rng):
     return built
 
 
+@fault("ParameterServer._build_model", "tf.nn.relu", "tf.nn.elu")
 def test_the_policy_equals_numpy(built, rng):
     [brain, _], s = built.brains, batch(rng)[0]
     wanted, _ = forward(built.values(brain.weights), s)
     np.testing.assert_allclose(brain.predict_p(s), wanted, rtol=1e-4, atol=1e-6)
 
 
+@fault("LOSS_ENTROPY", "0.01", "0.02")
+@fault("LocalBrain.build_loss", "p_taken + 1e-10", "p_taken")
 def test_terms_of_the_loss_equal_numpy_even_where_the_policy_is_certain(rng):
     p = np.array([[1, 0], [1, 0], [0, 1], [0.5, 0.5], [0.3, 0.7], [0.9, 0.1]], np.float32)
     a = np.array([0, 1, 0, 0, 0, 1])
@@ -34,6 +38,10 @@ def test_terms_of_the_loss_equal_numpy_even_where_the_policy_is_certain(rng):
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-7)
 
 
+@fault("ParameterServer.build_update", "self.optimizer", "self.build_optimizer()")
+@fault("LocalBrain.build_loss", "tf.stop_gradient(advantage)", "advantage")
+@fault("LocalBrain._build_graph", "discount * v_", "v_")
+@fault("LocalBrain.update_parameter_server", "entropy", "critic")
 def test_updates_equal_numpy_and_learners_share_the_averages(built, rng, monkeypatch):
     points = []
     monkeypatch.setattr(a3c, "add_to_curves", lambda server, numbers: points.append(numbers))
@@ -58,6 +66,7 @@ def test_updates_equal_numpy_and_learners_share_the_averages(built, rng, monkeyp
     assert all(map(same, local, built.values(copies)))  # only the server's weights move
 
 
+@fault("LocalBrain.update_parameter_server", "not math.isfinite(norm)", "math.isinf(norm)")
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 def test_a_gradient_that_is_not_finite_is_an_error(built, rng, number):
     s, a, R, s_, discount = batch(rng)
@@ -86,6 +95,8 @@ def test_of_updates_that_meet_none_is_lost(rng):
         np.testing.assert_allclose(x, want, rtol=2e-3, atol=1e-4)
 
 
+@fault("LocalBrain._build_graph", "mine.assign(servers, read_value=False)",
+       "servers.assign(mine, read_value=False)")
 def test_pull_and_push_copy_every_weight_and_nothing_else(built):
     one, two = built.brains
     variables = [one.weights, two.weights, built.server.weights, averages(built.server)]
@@ -96,6 +107,7 @@ def test_pull_and_push_copy_every_weight_and_nothing_else(built):
     assert all(map(same, built.values(variables), [server, second, second, squares]))
 
 
+@fault("GraphCall.__call__", "self.function is None", "True")
 def test_a_part_of_the_graph_is_prepared_once_not_at_each_call():
     with tf.Graph().as_default(), tf.Session() as session:
         x = tf.placeholder(tf.float32)

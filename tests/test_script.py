@@ -11,9 +11,9 @@ import weakref
 import imageio.v3 as iio
 import numpy as np
 import pytest
-from helpers import (FAILED, INTERRUPTED, LEARNED, NOT_LEARNED, WRONG_OPTION, Built, a3c, contents,
-                     environment_variables, film_lengths, finish, run, same, saved_values, start,
-                     tf)
+from helpers import (
+    FAILED, INTERRUPTED, LEARNED, NOT_LEARNED, WRONG_OPTION, Built, a3c, contents,
+    environment_variables, fault, film_lengths, finish, run, same, saved_values, start, tf)
 
 
 def refusal(capfd, *words):
@@ -53,6 +53,8 @@ def test_it_learns_up_to_the_first_evaluation_above_199_and_says_so(learned):
     assert max(failed, default=0) <= 199 < passed
 
 
+@fault("show_episodes", "environment.env = env", "pass")
+@fault("show_episodes", "env.close()", "pass")
 def test_it_films_every_step_of_each_test_episode(learned):
     folder, out = learned
     [films] = (folder / "movie" / "A3C").iterdir()
@@ -64,6 +66,9 @@ def test_it_films_every_step_of_each_test_episode(learned):
         assert dark.any(axis=(1, 2)).all()
 
 
+@fault("show_episodes", "environment.agent.brain.pull_parameter_server()", "pass")
+@fault("ParameterServer.save", "self.options.checkpoint is not None and (not self.options.play)",
+       "self.options.checkpoint is not None")
 def test_what_it_learned_is_saved_and_plays_back_as_well(learned, capfd):
     folder, out = learned
     before = contents(folder)
@@ -76,6 +81,7 @@ def test_what_it_learned_is_saved_and_plays_back_as_well(learned, capfd):
     assert contents(folder) == before  # --play doesn't write
 
 
+@fault("main", "tf.set_random_seed(options.seed)", "pass")
 def test_one_worker_and_one_seed_give_the_same_run(tmp_path, capfd):
     words = "--max-frames", 3000, "--checkpoint"
     for folder, seed in ("a", 7), ("b", 8):
@@ -111,6 +117,9 @@ def test_a_run_that_did_not_learn_says_seed_learners_and_frames(capfd):
     assert capfd.readouterr().out == "Seed 7, 3 learning threads\nNot learned after 50 frames\n"
 
 
+@fault("Progress.__init__", "50", "51")
+@fault("Worker_thread.evaluate", "sum(progress.recent) / len(progress.recent)",
+       "sum(progress.scores) / len(progress.scores)")
 def test_every_fifty_episodes_and_around_an_evaluation_it_says_how_far_it_is(
         clock, monkeypatch, capfd):
     for name, value in ("SHARE_ONE_CORE", False), ("THRESHOLD_EPISODES", 2), (
@@ -131,6 +140,8 @@ def test_every_fifty_episodes_and_around_an_evaluation_it_says_how_far_it_is(
         "Learned after 1200 frames, 102 episodes, 7.5 s"]
 
 
+@fault("say", "print(line + '\\n', end='', flush=True)", "print(line, flush=True)")
+@fault("say", "True", "False")
 def test_a_line_is_printed_at_once_and_in_one_piece_so_that_threads_do_not_mix_lines(monkeypatch):
     monkeypatch.setattr(sys, "stdout", unittest.mock.Mock())
     a3c.say("A line")
@@ -154,6 +165,8 @@ def curves(folder):
     return found
 
 
+@fault("Worker_thread.learn", "f'score/{self.name}'", "'score/local_thread1'")
+@fault("add_to_curves", "server.progress.frames", "server.progress.episodes")
 def test_each_curve_shows_its_own_numbers_over_the_frames(tmp_path, monkeypatch):
     monkeypatch.setattr(a3c, "SHARE_ONE_CORE", False)
     built = Built(2)
@@ -179,6 +192,7 @@ def test_each_curve_shows_its_own_numbers_over_the_frames(tmp_path, monkeypatch)
         "threshold": [(40, 199)]}
 
 
+@fault("main", "server.curves.flush()", "pass")
 def test_logdir_holds_the_graph_and_all_curves_even_of_a_run_that_fails(tmp_path, monkeypatch):
     class Environment(a3c.Environment):
         def run(self, learning):
@@ -219,6 +233,8 @@ def parse_on(platform, variables, *words):
         return a3c.parse(words)
 
 
+@fault("show_episodes", "os.makedirs(folder)", "os.makedirs(folder, exist_ok=True)")
+@fault("prepare_films", "os.environ['SDL_VIDEODRIVER'] = 'dummy'", "pass")
 def test_each_run_films_into_a_folder_of_its_own_and_needs_no_screen(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "new" / "films"))
     words = a3c.parse(["--render", "video"])
@@ -232,6 +248,7 @@ def test_each_run_films_into_a_folder_of_its_own_and_needs_no_screen(tmp_path, m
     assert contents(tmp_path) == before and a3c.os.environ["SDL_VIDEODRIVER"] == "dummy"
 
 
+@fault("show_episodes", "options.window", "False")
 def test_a_window_shows_every_step_that_is_filmed(tmp_path, monkeypatch, capfd):
     pygame = pytest.importorskip("pygame")
     monkeypatch.setattr(a3c, "FILMS", str(tmp_path))
@@ -242,6 +259,7 @@ def test_a_window_shows_every_step_that_is_filmed(tmp_path, monkeypatch, capfd):
     assert pictures.call_count == score + 1 and len(film_lengths(tmp_path)) == 1
 
 
+@fault("parse", "('auto', 'human')", "('auto', 'human', 'video')")
 @pytest.mark.parametrize("platform, variables", [
     ("linux", {"DISPLAY": ":0"}), ("linux", {"WAYLAND_DISPLAY": "wayland-0"}), ("win32", {})])
 def test_auto_and_human_open_a_window_where_there_is_a_screen(platform, variables):
@@ -250,6 +268,8 @@ def test_auto_and_human_open_a_window_where_there_is_a_screen(platform, variable
     assert windows == {"auto": True, "human": True, "video": False, "none": False}
 
 
+@fault("parse", "sys.platform == 'linux'", "True")
+@fault("parse", "options.render == 'human' and (not screen)", "False")
 @pytest.mark.parametrize("platform, variables", [("linux", {}), ("darwin", {"DISPLAY": ":0"})])
 def test_without_a_screen_auto_opens_no_window_and_human_is_refused(capfd, platform, variables):
     assert not parse_on(platform, variables, "--render", "auto").window
@@ -261,6 +281,8 @@ def test_without_a_screen_auto_opens_no_window_and_human_is_refused(capfd, platf
 
 # Checkpoints
 
+@fault("restore_checkpoint", "True", "False")
+@fault("restore_checkpoint", "tf.global_variables('parameter_server/')", "server.weights")
 def test_a_checkpoint_loads_whole_wherever_it_is_moved(saved):
     values = saved_values(saved.rename(saved.with_name("moved")))
     layers = itertools.product(("hidden", "actor", "critic"), ("weights", "biases"))
@@ -273,6 +295,8 @@ def test_a_checkpoint_loads_whole_wherever_it_is_moved(saved):
     assert same(server.session.run(variables), [values[v.op.name] for v in variables])
 
 
+@fault("restore_checkpoint", "server.progress.frames = frames", "pass")
+@fault("restore_checkpoint", "server.progress.max_frames += frames", "pass")
 def test_learning_goes_on_from_a_checkpoint_as_many_frames_as_wanted(saved, capfd):
     class Environment(a3c.Environment):
         def reward(self, *args):  # called once a step
@@ -291,10 +315,12 @@ def test_learning_goes_on_from_a_checkpoint_as_many_frames_as_wanted(saved, capf
         assert not any((before[name] == values[name]).all() for name in before)
 
 
+@fault("main", "if threads:\n    server.save()", "pass")
 def test_it_saves_at_the_end_and_not_before(saved):
     assert {path.stem for path in saved.glob("*.index")} == {"model-50"}
 
 
+@fault("main", "next_save = time.monotonic() + SAVE_SECONDS", "next_save = math.inf")
 @pytest.mark.parametrize("seconds", [60, 10])
 def test_it_saves_every_minute_or_as_often_as_is_set_and_at_the_end(clock, monkeypatch, seconds):
     """`main` looks at the clock once a second; the run is stopped after 200 seconds."""
@@ -319,6 +345,8 @@ def test_it_saves_every_minute_or_as_often_as_is_set_and_at_the_end(clock, monke
 
 # Refusals
 
+@fault("parse", "OSError", "ValueError")
+@fault("parse", "None if options.play else options.checkpoint", "options.checkpoint")
 @pytest.mark.parametrize("words", [  # the last option of each is the wrong one
     "--workers 0", "--workers two", "--seed -1", "--max-frames 0", "--test-episodes 0",
     "--render film", "--speed", "--play", "--play --checkpoint empty",
@@ -333,6 +361,9 @@ def test_bad_input_is_refused_in_one_line_that_names_it(tmp_path, monkeypatch, c
     assert {path.name for path in tmp_path.iterdir()} == {"empty", "file"}  # nothing was written
 
 
+@fault("restore_checkpoint", "shapes.get(v.op.name) != v.shape", "False")
+@fault("restore_checkpoint", "(OSError, TypeError, ValueError, IndexError, tf.errors.OpError)",
+       "OSError")
 @pytest.mark.parametrize("pattern, damage", [
     ("*.data*", lambda path: path.write_bytes(path.read_bytes()[:-100])),
     ("*.index", lambda path: path.unlink()),
@@ -348,6 +379,8 @@ def test_a_checkpoint_that_is_damaged_or_another_networks_is_refused_and_left_al
     assert contents(saved) == before
 
 
+@fault("prepare_films", "import moviepy, pygame", "import moviepy")
+@fault("main", "prepare_films(options)", "pass")
 @pytest.mark.parametrize("missing", ["moviepy", "pygame", "folder"])
 def test_films_that_cannot_be_made_are_refused_before_anything_is_learned(
         tmp_path, monkeypatch, capfd, missing):

@@ -5,7 +5,7 @@ import unittest.mock
 import numpy as np
 import pytest
 from helpers import (
-    LEARNED, Built, EndsAt, a3c, options, run, same, saved_values, tf, weights_of)
+    LEARNED, Built, EndsAt, a3c, fault, options, run, same, saved_values, tf, weights_of)
 
 
 def settings(monkeypatch, **values):
@@ -13,6 +13,7 @@ def settings(monkeypatch, **values):
         monkeypatch.setattr(a3c, name, value)
 
 
+@fault("ParameterServer.build_optimizer", "RMSPROP_DECAY", "0.99")
 def test_network_and_optimizer_follow_the_settings(monkeypatch):
     settings(monkeypatch, NUM_STATES=6, HIDDEN_UNITS=7, NUM_ACTIONS=3, LEARNING_RATE=2.0,
              RMSPROP_DECAY=0.5)
@@ -23,6 +24,7 @@ def test_network_and_optimizer_follow_the_settings(monkeypatch):
     assert (server.optimizer._learning_rate, server.optimizer._decay) == (2, 0.5)
 
 
+@fault("LocalBrain.build_loss", "LOSS_V", "0.5")
 def test_the_terms_of_the_loss_have_the_weights_of_the_settings(monkeypatch):
     """The policy tosses a coin, and V is 3 too low."""
     settings(monkeypatch, LOSS_V=2, LOSS_ENTROPY=4)
@@ -32,6 +34,7 @@ def test_the_terms_of_the_loss_have_the_weights_of_the_settings(monkeypatch):
     assert [*critic, *entropy] == pytest.approx([2 * 3 ** 2, -4 * np.log(2)])
 
 
+@fault("Worker_thread.learn", "SHARE_ONE_CORE", "True")
 @pytest.mark.parametrize("share", [True, False])
 def test_a_learner_goes_to_the_shared_core_only_if_it_should(monkeypatch, share):
     called = unittest.mock.Mock()
@@ -43,6 +46,7 @@ def test_a_learner_goes_to_the_shared_core_only_if_it_should(monkeypatch, share)
     assert called.called == share
 
 
+@fault("parse", "random.randrange(2 ** 32)", "1")
 def test_options_that_are_not_given_come_from_the_settings_and_the_seed_from_chance(monkeypatch):
     settings(monkeypatch, N_WORKERS=3, MAX_FRAMES=60)
     given = a3c.parse([])
@@ -50,6 +54,7 @@ def test_options_that_are_not_given_come_from_the_settings_and_the_seed_from_cha
     assert given.seed != a3c.parse([]).seed  # equal once in four billion times
 
 
+@fault("Environment.__init__", "self.server = parameter_server", "pass")
 def test_threshold_and_evaluation_follow_the_settings_and_make_reaches_the_server(monkeypatch):
     """Each episode has 5 steps, and each costs 1."""
     settings(monkeypatch, LEARNED_MEAN=-6, THRESHOLD_EPISODES=3, EVALUATION_EPISODES=4)
@@ -85,6 +90,8 @@ class Adam(a3c.ParameterServer):
         return tf.train.AdamOptimizer(1e-3)
 
 
+@fault("ParameterServer.build_update", "tf.name_scope('parameter_server/')",
+       "tf.name_scope('elsewhere/')")
 def test_a_run_goes_on_with_the_weights_and_with_the_variables_of_another_optimizer(tmp_path):
     words = "--checkpoint", tmp_path, "--max-frames", 300  # at least 30 updates
     _, first = run(*words, server_class=Adam)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from helpers import (
     LEARNED, NOT_LEARNED, ROOT, WRONG_OPTION, Built, a3c, all_changed, averages, batch, constants,
-    differences, film_lengths, finish, gradient, options, put, randomize, rmsprop, run, same,
-    start, tf, update, weights_of)
+    differences, fault, film_lengths, finish, gradient, options, put, randomize, rmsprop, run,
+    same, start, tf, update, weights_of)
 
 pytest.importorskip("gymnasium")  # classic Gym plays them, too, but names its games otherwise
 pytest.importorskip("ray")
@@ -102,6 +102,9 @@ def test_each_starts_and_saves_and_what_it_has_saved_is_filmed(
 LAMBDA, TRAINING_BATCH = memory.LAMBDA, ga3c.TRAINING_BATCH
 
 
+@fault("memory.configure", "a3c.EPS_START = 0.0", "pass")
+@fault("memory_pendulum.main", "NoMemoryServer", "pendulum.Server")
+@fault("pong.Server.max_norm", "40 / 20", "40")
 @pytest.mark.parametrize("name, words, states", [
     *[(name, (), {}) for name in NAMES],
     *[(name, ("--no-memory",), {"NUM_STATES": 2}) for name in ("memory", "memory_pendulum")]])
@@ -132,6 +135,8 @@ def test_without_memory_only_the_server_is_another_and_it_learns_from_two_number
     assert with_memory == without
 
 
+@fault("memory.Remembering.__init__", "seen != (SEEN,)", "seen < (SEEN,)")
+@fault("pong.Agent.__init__", "a3c.N_STEP_RETURN < a3c.Tmax", "False")
 @pytest.mark.parametrize("variant, place, name, value, error", [
     (memory, a3c, "N_STEP_RETURN", 2, "N_STEP_RETURN must be 1"),
     (memory, memory.Environment, "seen", (0, 1, 2), r"shape \(3,\), but SEEN is 2"),
@@ -157,6 +162,10 @@ HEADER, *ROWS = table("| | `synchronous.py`")
 PAIRS = [(program, row[0], cell) for row in ROWS for program, cell in zip(HEADER[1:], row[1:])]
 
 
+@fault("distributed.work", "a3c.main(None, Server, **classes)", "a3c.main(None, Server)")
+@fault("synchronous.main",
+       "a3c.main(argv, SynchronousServer, SynchronousBrain, SynchronousAgent, environment_class)",
+       "a3c.main(argv, SynchronousServer, SynchronousBrain, SynchronousAgent)")
 @pytest.mark.parametrize("program, variant, goes", PAIRS)
 def test_a_variants_classes_learn_in_another_program_if_the_page_says_so(
         put_back, fake_ray, program, variant, goes):
@@ -174,6 +183,9 @@ def test_a_variants_classes_learn_in_another_program_if_the_page_says_so(
 
 # Clipping and the falling rate
 
+@fault("clipped.Clipping.build_update", "tf.clip_by_global_norm(gradients, self.max_norm)",
+       "gradients, 1")
+@fault("clipped.FallingRate.build_optimizer", "self.progress.frames", "0")
 @pytest.mark.parametrize("server_class, max_norm, frames", [
     (clipped.Clipping, 0.5, 150_000), (clipped.Clipping, 50, 150_000),
     (clipped.FallingRate, 0.5, 150_000), (clipped.Server, 0.5, 150_000),
@@ -202,6 +214,8 @@ def test_clipped_gradients_and_a_rate_that_falls_equal_numpy(
         np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
+@fault("clipped.FallingRate.initialize", "min(self.progress.max_frames, self.anneal_frames)",
+       "self.progress.max_frames")
 def test_clipped_ends_where_its_learning_rate_is_0(tmp_path):
     for begins, more, ends in [
             (0, 1000, 1000), (250_000, 40_000, 290_000), (250_000, 60_000, 300_000)]:
@@ -297,6 +311,12 @@ def memory_pong_numpy(w, s):
     return np.hstack([softmax(layer(h, *w[8:10])), c, h]), layer(h, *w[10:])[:, 0]
 
 
+@fault("pendulum.Server.state_scale", "8", "1")
+@fault("memory.Server._build_model", "h[:1]", "0 * h[:1]")
+@fault("memory_pendulum.Server._build_model", "critic(x, h2)", "critic(x, h1)")
+@fault("pong.Server._build_features", "tf.nn.conv2d(x, w, stride, 'VALID') + b",
+       "tf.nn.conv2d(x, w, stride, 'VALID')")
+@fault("memory_pong.Server._build_model", "h[:1]", "0 * h[:1]")
 @pytest.mark.parametrize("variant, numpy, remembered, scale", [
     (pendulum, pendulum_numpy, 0, 0.7), (memory, memory_numpy, 64, 0.7),
     (memory_pendulum, memory_pendulum_numpy, 256, 0.7), (pong, pong_numpy, 0, 0.05),
@@ -322,6 +342,9 @@ def test_policy_value_and_memory_of_successive_states_equal_numpy(
 
 # Continuous actions
 
+@fault("pendulum.Brain.build_loss", "tf.stop_gradient(advantage)", "advantage ** 2")
+@fault("pendulum.Brain.build_loss", "-a3c.LOSS_ENTROPY", "a3c.LOSS_ENTROPY")
+@fault("pendulum.Brain.build_loss", "tf.reduce_sum(log_p, axis=1)", "tf.reduce_mean(log_p, axis=1)")
 @pytest.mark.parametrize("dimensions", [1, 2])
 def test_pendulums_loss_and_its_slopes_equal_numpy(monkeypatch, put_back, rng, dimensions):
     """The numbers of an action are independent, so their densities multiply."""
@@ -350,6 +373,8 @@ def test_pendulums_loss_and_its_slopes_equal_numpy(monkeypatch, put_back, rng, d
     np.testing.assert_allclose(slopes, wanted, rtol=1e-4, atol=1e-6)
 
 
+@fault("pendulum.Agent.act", "np.array(a, np.float32)", "np.array(a, np.float32).clip(-2, 2)")
+@fault("pendulum.Agent.act", "self.rng.gauss(*of_one)", "of_one[0] + self.rng.random() * of_one[1]")
 def test_a_torque_is_the_mean_or_drawn_with_the_spread_and_not_cut_at_2():
     brain = unittest.mock.Mock()
     brain.predict_p.return_value = np.array([[1, -1.75, 0.1, 0.3]])  # for actions of two numbers
@@ -361,6 +386,8 @@ def test_a_torque_is_the_mean_or_drawn_with_the_spread_and_not_cut_at_2():
     np.testing.assert_allclose(drawn.std(axis=0), [0.1, 0.3], rtol=0.06)
 
 
+@fault("Environment.run", "truncated and TIME_LIMIT_IS_END", "truncated")
+@fault("pendulum.Environment.reward", "8", "16")
 def test_pendulums_rewards_are_scaled_and_v_counts_after_the_last_step(build):
     built = build(pendulum)
     environment, [brain] = built.learners[0].environment, built.brains
@@ -374,6 +401,7 @@ def test_pendulums_rewards_are_scaled_and_v_counts_after_the_last_step(build):
 
 # Memory
 
+@fault("memory.Environment.seen", "(0, 2)", "(0, 1)")
 @pytest.mark.parametrize("variant, seen", [(memory, [0, 2]), (memory_pendulum, [0, 1])])
 def test_no_velocity_is_seen(put_back, variant, seen):
     variant.configure()
@@ -383,6 +411,7 @@ def test_no_velocity_is_seen(put_back, variant, seen):
     np.testing.assert_array_equal(partly, whole[seen])
 
 
+@fault("memory.Remembering.run", "self.agent.forget()", "learning and self.agent.forget()")
 @pytest.mark.parametrize("learning", [True, False])
 @pytest.mark.parametrize("variant", [memory, memory_pendulum, memory_pong])
 def test_every_episode_begins_without_memories(build, variant, learning):
@@ -397,6 +426,9 @@ def test_every_episode_begins_without_memories(build, variant, learning):
     assert len(seen) > 60 and not any(seen)
 
 
+@fault("memory.Agent.with_memory", "self.remembered",
+       "getattr(self.brain, 'remembered', self.remembered)")
+@fault("memory.Agent.advantage_push_local_brain", "s_ = self.with_memory(s_)", "pass")
 def test_a_sample_holds_what_its_thread_has_remembered_in_its_episode(build):
     """Meanwhile another thread plays, and somebody asks for policies."""
     built = build(memory, learners=2, Tmax=1000)
@@ -421,6 +453,8 @@ def test_a_sample_holds_what_its_thread_has_remembered_in_its_episode(build):
         assert discounts.tolist() == [0.99] * (len(s) - 1) + [0]
 
 
+@fault("memory.Brain.build_loss", "later >= 0", "later > 0")
+@fault("memory_pong.configure", "memory.LAMBDA = 1.0", "pass")
 @pytest.mark.parametrize("variant, without_memory, gamma_lambda", [
     (memory, a3c.LocalBrain, 0.99 * 0.95), (memory_pendulum, pendulum.Brain, 0.9 * 0.95),
     (memory_pong, a3c.LocalBrain, 0.99 * 1)])
@@ -449,6 +483,8 @@ def test_with_memory_the_loss_and_its_slopes_are_those_of_generalized_advantages
 AGENT, BRAIN = "environment.agent.", "environment.agent.brain."
 
 
+@fault("synchronous.Server.wait_until", "self.progress.wait_until",
+       "self.progress.changed.wait_for")
 @pytest.mark.parametrize("program, name, place", [
     (ga3c, "local_thread1", AGENT + "act"), (ga3c, "predictor1", "brain.predict_p"),
     (ga3c, "trainer1", "brain.update_parameter_server"), (ga3c, "test_thread", AGENT + "act"),
@@ -469,6 +505,9 @@ def test_all_threads_end_whichever_fails_first(build, program, name, place):
         built.run()
 
 
+@fault("ga3c.Queue.take", "self.progress.learners > TRAINERS", "self.progress.learners")
+@fault("ga3c.AskingBrain.update_parameter_server", "self.train_queue = []", "pass")
+@fault("ga3c.main", "progress.learners |= TRAINERS", "pass")
 def test_ga3cs_threads_play_every_frame_and_train_every_sample(build, points):
     built = build(ga3c, learners=3)
     built.progress.max_frames, before = 2000, built.values(built.server.weights)
@@ -486,6 +525,8 @@ def test_ga3cs_threads_play_every_frame_and_train_every_sample(build, points):
     assert sum(sizes) + rest + waiting == 2000
 
 
+@fault("ga3c.Predictor.work", "zip(answers, np.split(p, ends))",
+       "zip(answers[::-1], np.split(p, ends))")
 def test_ga3c_gives_each_learner_the_policy_of_its_own_states(build, rng, points):
     """Usually a learner asks about one, but an agent may ask about several at once."""
     built = build(ga3c, learners=8)
@@ -503,6 +544,7 @@ def test_ga3c_gives_each_learner_the_policy_of_its_own_states(build, rng, points
         assert brain.weights == built.server.weights  # not copies, but the same variables
 
 
+@fault("ga3c.AskingBrain.update_parameter_server", "self.begun", "self.server.updates")
 def test_ga3cs_trainer_updates_with_forty_samples_and_says_how_old_they_are(build, rng, points):
     built = build(ga3c, learners=1)
     [brain], [_, trainer] = built.brains, built.server.helpers
@@ -517,6 +559,8 @@ def test_ga3cs_trainer_updates_with_forty_samples_and_says_how_old_they_are(buil
     assert [point for point in points if "age" in point] == [{"batch/samples": 40, "age": 3}]
 
 
+@fault("ga3c.Queue.take", "learners_left and (not self.progress.coordinator.should_stop())",
+       "self.progress.learners > TRAINERS")
 def test_what_ga3cs_last_learner_gives_just_before_it_ends_is_still_taken():
     progress = a3c.Progress(options())
     progress.learners = {"local_thread1", "trainer1"}
@@ -531,6 +575,7 @@ def test_what_ga3cs_last_learner_gives_just_before_it_ends_is_still_taken():
     assert samples.take() == "the last samples"
 
 
+@fault("ga3c.Queue.take", "self.get(timeout=0.1)", "self.get(timeout=70)")
 @pytest.mark.timeout(60)  # wrong, it waits longer
 def test_a_stop_ends_the_wait_at_ga3cs_queues():
     progress = a3c.Progress(options())
@@ -544,6 +589,9 @@ def test_a_stop_ends_the_wait_at_ga3cs_queues():
             wait()
 
 
+@fault("main", "[*workers, *server.helpers]", "workers")
+@fault("ga3c.main", "a3c.main(argv, make_server, make_brain, agent_class, environment_class)",
+       "a3c.main(argv, make_server, make_brain, environment_class=environment_class)")
 @pytest.mark.timeout(60)  # without helpers it waits for ever
 def test_ga3c_asks_the_users_agent_and_brain_and_follows_the_users_loss():
     asked = []
@@ -569,6 +617,11 @@ def test_ga3c_asks_the_users_agent_and_brain_and_follows_the_users_loss():
     assert unchanged == [False] * 4 + [True] * 2  # the critic's two arrays; its loss is 0
 
 
+@fault("synchronous.Server.initialize", "tf.add_n(parts) / self.learners", "tf.add_n(parts)")
+@fault("synchronous.Server.initialize", "tf.zeros_like(k)", "tf.identity(k)")
+@fault("synchronous.Server.build_update",
+       "tf.group(*[k.assign_add(g, read_value=False) for k, g in zip(kept, gradients)])",
+       "super().build_update(gradients)")
 def test_synchronous_learners_make_one_update_with_the_mean_of_their_gradients(build, rng):
     """In the second round the last learner has no sample, so its gradient is 0."""
     built = build(synchronous, learners=3)
@@ -592,18 +645,23 @@ def test_synchronous_learners_make_one_update_with_the_mean_of_their_gradients(b
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
+@fault("synchronous.Server.has_updated", "number not in self.pulled", "False")
 def test_a_synchronous_learner_has_to_pull_before_each_update(build, rng):
     built = build(synchronous, learners=1)
     with pytest.raises(RuntimeError, match="has to pull before each update"):
         update(built.brains[0], *batch(rng))
 
 
+@fault("synchronous.Server.initialize", "self.progress.frames", "0")
 def test_synchronous_learners_continue_with_the_epsilon_of_the_frames_in_the_checkpoint(saved):
     """The one frame is over before an update counts the frames anew."""
     _, server = run("--checkpoint", saved, "--max-frames", 1, main=synchronous.main)
     assert server.frame == 50
 
 
+@fault("synchronous.Agent.explore", "self.brain.server.frame", "frame")
+@fault("synchronous.Server.has_pulled",
+       "self.wait_until(lambda: len(self.pulled) == self.learners)", "pass")
 @pytest.mark.parametrize("learned_mean, frames, n", [(22, 20_000, 5), (199, 1500, 13)])
 def test_the_same_seed_gives_the_same_run_of_synchronous_learners(
         monkeypatch, capsys, learned_mean, frames, n):
@@ -622,6 +680,8 @@ def test_the_same_seed_gives_the_same_run_of_synchronous_learners(
     assert any("mean" in line for line in runs[0][1])
 
 
+@fault("synchronous.Server.wait_until",
+       "condition() or len(self.progress.learners) < self.learners", "condition()")
 @pytest.mark.parametrize("frames", [1, 30, 31])
 def test_synchronous_learners_end_together_when_the_frames_are_over(build, frames):
     built = build(synchronous, learners=3)
@@ -632,6 +692,8 @@ def test_synchronous_learners_end_together_when_the_frames_are_over(build, frame
 
 # Pong
 
+@fault("pong.ACTIONS", "(0, 2, 3)", "(0, 2, 4)")
+@fault("pong.Environment.reward", "r", "-r")
 def test_pong_shows_four_pictures_has_three_actions_and_rewards_points(put_back):
     pong.configure()
     environment = pong.Environment(unittest.mock.Mock(), unittest.mock.Mock())
@@ -651,6 +713,7 @@ def test_pong_shows_four_pictures_has_three_actions_and_rewards_points(put_back)
     assert points.count(-1) == 21 and set(points) <= {-1, 0, 1}
 
 
+@fault("pong.Agent.advantage_push_local_brain", "done or len(self.memory) == a3c.Tmax - 1", "done")
 @pytest.mark.parametrize("terminal", [True, False])
 def test_pongs_returns_reach_to_the_end_of_their_segment(put_back, rng, terminal):
     """47 steps are segments of 20 (Pong's Tmax), 20 and 7. Each return sums the rewards up to the

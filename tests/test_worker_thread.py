@@ -6,7 +6,7 @@ import types
 import unittest.mock
 
 import pytest
-from helpers import NOT_LEARNED, Built, a3c, options, put, run, same
+from helpers import NOT_LEARNED, Built, a3c, fault, options, put, run, same
 
 
 def new_progress(learners=1, max_frames=1_000_000):
@@ -43,6 +43,9 @@ def said(monkeypatch):
 
 # Frames and stops
 
+@fault("Progress.next_frame", "self.frames >= self.max_frames", "self.frames > self.max_frames")
+@fault("Progress.next_frame", "self.phase == 'learned' or self.frames >= self.max_frames",
+       "self.frames >= self.max_frames")
 @pytest.mark.parametrize("phase, max_frames", [("training", 3), ("learned", 1000)])
 def test_after_the_last_frame_or_once_it_is_learned_only_the_test_thread_goes_on(
         phase, max_frames):
@@ -53,6 +56,7 @@ def test_after_the_last_frame_or_once_it_is_learned_only_the_test_thread_goes_on
     assert progress.next_frame(learning=False) == progress.frames == 3
 
 
+@fault("Progress.next_frame", "self.coordinator.should_stop()", "False")
 @pytest.mark.parametrize("learning", [True, False])
 def test_a_stop_ends_learners_and_the_test_thread_at_their_next_step(learning):
     progress = new_progress()
@@ -62,6 +66,9 @@ def test_a_stop_ends_learners_and_the_test_thread_at_their_next_step(learning):
     assert progress.frames == 0
 
 
+@fault("Progress.next_frame", "self.wait_until(lambda: self.phase != 'evaluating')", "pass")
+@fault("Progress.wait_until", "condition() or self.coordinator.should_stop()", "condition()")
+@fault("Progress.stop", "self.changed.notify_all()", "pass")
 @pytest.mark.parametrize("wait", [
     lambda progress: progress.next_frame(learning=True),
     lambda progress: progress.wait_until(lambda: progress.phase == "training")])
@@ -76,6 +83,7 @@ def test_during_an_evaluation_learners_wait_and_a_stop_wakes_them(wait):
     stop.join()
 
 
+@fault("Worker_thread.run", "self.progress.changed.notify_all()", "pass")
 @pytest.mark.timeout(60)  # wrong, it waits for ever
 def test_a_thread_that_fails_wakes_whoever_waits():
     built, waits = Built(2), threading.Event()
@@ -90,6 +98,7 @@ def test_a_thread_that_fails_wakes_whoever_waits():
         built.run()
 
 
+@fault("Progress.wait_until", "raise Stopped", "pass")
 def test_a_stop_that_ends_all_learners_is_no_end_of_learning(said):
     built = Built(1)
     built.progress.coordinator.request_stop()  # a Ctrl-C, say
@@ -97,6 +106,8 @@ def test_a_stop_that_ends_all_learners_is_no_end_of_learning(said):
     assert said == [] and not built.progress.learners
 
 
+@fault("Worker_thread.work", "self.progress.stop()", "pass")
+@fault("Worker_thread.run", "self.progress.learners.discard(self.name)", "pass")
 @pytest.mark.parametrize("method, says", [("learn", ["Seed", "Not"]), ("test", ["Seed"])])
 @pytest.mark.timeout(60)  # wrong, it waits for ever
 def test_a_thread_whose_work_is_done_early_does_not_keep_the_run_from_ending(
@@ -141,6 +152,7 @@ def call_in_four_threads(function, *args):
         return [call.exception() or call.result() for call in calls]
 
 
+@fault("Progress.next_frame", "self.changed", "threading.Semaphore(9)")
 def test_threads_that_meet_at_the_last_frames_play_each_of_them_once():
     progress = new_progress(4, max_frames=100)
     progress.frames = Meets(98)
@@ -149,6 +161,7 @@ def test_threads_that_meet_at_the_last_frames_play_each_of_them_once():
     assert progress.frames == 100
 
 
+@fault("Progress.__init__", "threading.Condition()", "__import__('unittest.mock').mock.MagicMock()")
 def test_episodes_that_end_together_are_counted():
     progress = new_progress(4)
     progress.episodes = Meets(0)
@@ -156,6 +169,7 @@ def test_episodes_that_end_together_are_counted():
         (1, 20), (2, 20), (3, 20), (4, 20)]
 
 
+@fault("ParameterServer.save", "self.saving", "threading.Semaphore(9)")
 def test_saves_never_meet(tmp_path):
     server, barrier = Built(0).server, threading.Barrier(2)
     server.options.checkpoint = str(tmp_path)
@@ -166,6 +180,11 @@ def test_saves_never_meet(tmp_path):
 
 # The threshold and the evaluation
 
+@fault("Progress.episode_ended", "sum(self.recent) / THRESHOLD_EPISODES > LEARNED_MEAN",
+       "sum(self.recent) / THRESHOLD_EPISODES >= LEARNED_MEAN")
+@fault("Progress.episode_ended", "len(self.recent) == THRESHOLD_EPISODES",
+       "len(self.recent) == THRESHOLD_EPISODES - 1")
+@fault("Worker_thread.evaluate", "mean > LEARNED_MEAN", "True")
 @pytest.mark.parametrize("scores, evaluation, says", [
     ([199] * 9 + [200], 200, ["Threshold", "Evaluation", "Learned"]),
     ([100] + [200] * 10, 200, ["Threshold", "Evaluation", "Learned"]),
@@ -184,6 +203,7 @@ def test_the_latest_ten_scores_above_199_lead_to_an_evaluation_that_must_be_abov
     assert (built.progress.phase == "learned") == ("Learned" in says)
 
 
+@fault("Progress.episode_ended", "self.phase == 'training'", "True")
 def test_a_score_that_comes_during_the_evaluation_does_not_count():
     progress = new_progress(2)
     reach_threshold(progress)
@@ -191,6 +211,9 @@ def test_a_score_that_comes_during_the_evaluation_does_not_count():
     assert list(progress.recent) == [200] * 10 and progress.episodes == 11
 
 
+@fault("Worker_thread.test", "progress.phase == 'evaluating' or not progress.learners",
+       "not progress.learners")
+@fault("Progress.evaluated", "self.recent.clear()", "pass")
 def test_after_a_failed_evaluation_ten_new_episodes_have_to_reach_the_threshold(said):
     built, episodes = Built(1, max_frames=35), []
     scores = iter([200] * 20 + [190] * 15)  # at last not good enough for a third evaluation
@@ -208,6 +231,7 @@ def test_after_a_failed_evaluation_ten_new_episodes_have_to_reach_the_threshold(
     assert episodes == [10] * 10 + [20] * 10 and built.progress.episodes == 35
 
 
+@fault("Worker_thread.test", "not progress.learners", "progress.frames >= progress.max_frames")
 def test_the_threshold_is_awaited_as_long_as_a_learner_has_not_ended(said):
     built = Built(1, max_frames=1)
     progress = built.progress
@@ -226,6 +250,10 @@ def test_when_the_last_learner_ends_during_an_evaluation_that_fails_it_is_not_le
     assert said == ["Threshold", "Evaluation", "Not"]
 
 
+@fault("Worker_thread.evaluate", "brain.push_parameter_server()", "pass")
+@fault("Worker_thread.evaluate", "brain.pull_parameter_server()", "pass")
+@fault("Worker_thread.evaluate", "self.server.save()", "pass")
+@fault("Worker_thread.evaluate", "progress.wait_until(lambda: not progress.learners)", "pass")
 def test_the_weights_that_pass_are_what_stays_and_is_saved(said):
     built, evaluated, saved = Built(1), [], []
     server, brain = built.server, built.tester.environment.agent.brain
