@@ -1,6 +1,5 @@
 """figures.py draws every picture from the recorded data, and the data show what the pages say.
 timeline.py records pulls and updates as they happen."""
-import functools
 import subprocess
 import sys
 
@@ -9,7 +8,7 @@ import figures
 import numpy as np
 import pytest
 import timeline
-from helpers import ROOT, Built, a3c, environment_variables, options, put, tf
+from helpers import ROOT, a3c, environment_variables, options, put, tf
 from PIL import Image
 
 README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
@@ -85,28 +84,6 @@ def test_the_lesson_quotes_the_numbers_of_its_pictures():
     assert said["its steps before the end"] == 5  # "lowest five steps before the end"
 
 
-def test_a_baseline_takes_noise_away_and_bootstrapping_adds_a_bias():
-    (alone, noise, error), (baseline, less, own), (biased, least, its) = [
-        (push.mean(), push.std(), push.std() / len(push) ** 0.5)
-        for push in figures.recorded_pushes().values()]
-    assert noise > 6 * less > 6 * 2 * least  # "to a sixth"
-    assert abs(alone - baseline) < error  # "within its standard error"
-    assert abs(biased - baseline) > 5 * (own + its)
-
-
-def test_only_the_learned_network_never_falls_and_V_sinks_before_the_falls_of_the_half_trained():
-    episodes = figures.load("episodes")
-    assert [episodes[f"film {name}"][:, 5].any() for name in NETWORKS] == [True, True, False]
-    v = np.array([figures.value(NETWORKS["halfway"][1], fall) for fall in episodes["falls"]])
-    assert len(v) == 100 and (v[:, -2] < v[:, -32]).sum() >= 95
-
-
-def test_a_hundred_runs_improve_slowly_for_7000_frames_then_to_170_and_on_to_200():
-    median = np.nanmedian(figures.load("hundred")["means"][:, 1:].astype(float), axis=0)
-    assert (abs(median[:6] - 25) <= 5).all()
-    assert (abs(median[29:34] - 170) <= 5).all() and median[-1] == 200
-
-
 def test_the_exercises_that_are_slower_or_faster_are_those_of_the_page(monkeypatch):
     monkeypatch.setattr(exercises, "ratio", lambda x, y: (np.median(x) / np.median(y), 0, 0))
     ratios = {number: ratio for (number, i), (ratio, _, _, p)
@@ -114,23 +91,6 @@ def test_the_exercises_that_are_slower_or_faster_are_those_of_the_page(monkeypat
     slower = {number for number, ratio in ratios.items() if ratio > 1}
     assert slower == {"1", "8", "12", "13", "14", "17"} and ratios.keys() - slower == {
         "3", "10", "15"}
-
-
-def test_on_one_core_nearly_all_recorded_gradients_are_fresh_and_the_others_are_older():
-    data = figures.load("threads")
-    one, all_cores = data["ages one core"], data["ages all cores"]
-    assert (one == 0).mean() > 0.8 > 0.5 > (all_cores == 0).mean()
-    assert one[one > 0].mean() > 4 * all_cores[all_cores > 0].mean()
-    assert max(one.mean(), all_cores.mean()) <= 2  # each update makes two others one older
-
-
-def test_on_one_core_a_thread_makes_13_or_14_updates_in_turn_and_only_the_first_can_be_old():
-    events = figures.load("threads")["one core"]
-    updates, ages = events[events[:, 3] > 0], timeline.ages(events)
-    assert (np.diff(updates[:, 3]) == 1).all()
-    starts = np.flatnonzero(np.diff(updates[:, 1])) + 1  # of whole turns, and of the last one
-    assert set(np.diff(starts)) == {13, 14}
-    assert set(np.flatnonzero(ages)) <= set(starts)
 
 
 # The recorder
@@ -169,26 +129,3 @@ def test_the_recorder_numbers_the_updates_and_tells_what_a_pull_has_seen(monkeyp
     assert ages.min() >= 0 and ages.any() == (learners > 1)  # two have met
     assert ages.mean() <= learners - 1  # each update makes the others' gradients one older
     assert during.min() >= 0 and during.any() <= (learners > 1)
-
-
-def test_the_graph_counts_before_and_after_a_pull_and_after_an_update_has_changed_all_weights():
-    @functools.cache
-    def all_before(op):
-        """All operations that have to run before this one."""
-        inputs = {*(x.op for x in op.inputs), *op.control_inputs}
-        return inputs.union(*map(all_before, inputs))
-
-    built = Built(1, server_class=timeline.Server,
-                  brain_class=functools.partial(timeline.Brain, events=[], during=[]))
-    graph, pull = built.server.session.graph, built.brains[0]._pull.options
-    before, _, after = [graph.get_tensor_by_name(name).op for name in pull.fetch]
-    copies = [op for op in all_before(after) if op.type == "AssignVariableOp"]
-    assert built.server.updates.op in all_before(before) and len(copies) == 6
-    for copy in copies:
-        found = all_before(copy) - all_before(before) - {before}
-        [read] = [op for op in found if op.type == "ReadVariableOp"]
-        assert before in all_before(read)
-    counts = [op for op in graph.get_operations() if op.type == "ResourceCountUpTo"]
-    assert len(counts) == 2  # with the test thread's
-    for count in counts:
-        assert sum(op.type == "ResourceApplyRMSProp" for op in all_before(count)) == 6

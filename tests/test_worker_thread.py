@@ -1,8 +1,5 @@
 """Progress and Worker_thread: counts, the threshold, evaluations, stops."""
-import concurrent.futures
-import contextlib
 import threading
-import types
 import unittest.mock
 
 import pytest
@@ -117,65 +114,30 @@ def test_a_thread_whose_work_is_done_early_does_not_keep_the_run_from_ending(
     assert said == says
 
 
-# Threads that meet
+# Locks
 
-def meet(barrier):
-    """Wait for another thread here. Behind a lock none comes: after a second the barrier breaks,
-    and from then on nobody waits."""
-    with contextlib.suppress(threading.BrokenBarrierError):
-        barrier.wait(timeout=1)
-
-
-class Meets(int):
-    """A counter that brings a missing lock to light: before each + and >= two threads meet. Then
-    both work with the same number, and a count is lost. (Plain numbers don't show a missing lock,
-    because many Pythons hardly ever switch threads between reading and writing.)"""
-
-    def __new__(cls, value, barrier=None):
-        self = super().__new__(cls, value)
-        self.barrier = barrier or threading.Barrier(2)
-        return self
-
-    def __add__(self, other):
-        meet(self.barrier)
-        return Meets(int(self) + other, self.barrier)
-
-    def __ge__(self, other):
-        meet(self.barrier)
-        return int(self) >= other
-
-
-def call_in_four_threads(function, *args):
-    """Returns what the calls return or, where one raises an exception, that."""
-    with concurrent.futures.ThreadPoolExecutor(4) as four:
-        calls = [four.submit(function, *args) for _ in range(4)]
-        return [call.exception() or call.result() for call in calls]
+def waits_for(lock, function):
+    """Whether a call of this function waits as long as another thread holds the lock."""
+    call = threading.Thread(target=function)
+    with lock:
+        call.start()
+        call.join(timeout=0.3)
+        waits = call.is_alive()
+    call.join()
+    return waits
 
 
 @fault("Progress.next_frame", "self.changed", "threading.Semaphore(9)")
-def test_threads_that_meet_at_the_last_frames_play_each_of_them_once():
-    progress = new_progress(4, max_frames=100)
-    progress.frames = Meets(98)
-    played = call_in_four_threads(progress.next_frame, True)
-    assert sorted(frame for frame in played if isinstance(frame, int)) == [98, 99]
-    assert progress.frames == 100
-
-
-@fault("Progress.__init__", "threading.Condition()", "__import__('unittest.mock').mock.MagicMock()")
-def test_episodes_that_end_together_are_counted():
-    progress = new_progress(4)
-    progress.episodes = Meets(0)
-    assert sorted(call_in_four_threads(progress.episode_ended, 20)) == [
-        (1, 20), (2, 20), (3, 20), (4, 20)]
-
-
+@fault("Progress.episode_ended", "self.changed", "threading.Semaphore(9)")
 @fault("ParameterServer.save", "self.saving", "threading.Semaphore(9)")
-def test_saves_never_meet(tmp_path):
-    server, barrier = Built(0).server, threading.Barrier(2)
-    server.options.checkpoint = str(tmp_path)
-    server.saver = types.SimpleNamespace(save=lambda *args, **kwargs: meet(barrier))
-    assert call_in_four_threads(server.save) == [None] * 4
-    assert barrier.broken
+def test_frames_and_episodes_are_counted_and_checkpoints_saved_by_one_thread_at_a_time():
+    server = Built(1).server
+    server.options.checkpoint, server.saver = "saved", unittest.mock.Mock()
+    progress = server.progress
+    assert waits_for(progress.changed, lambda: progress.next_frame(learning=True))
+    assert waits_for(progress.changed, lambda: progress.episode_ended(20))
+    assert waits_for(server.saving, server.save)
+    assert (progress.frames, progress.episodes, server.saver.save.call_count) == (1, 1, 1)
 
 
 # The threshold and the evaluation
