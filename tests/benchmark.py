@@ -5,10 +5,8 @@ machine only ratios mean anything. Learning is what N runs of the real script sa
 the other.
 """
 import argparse
-import contextlib
 import functools
 import importlib.util
-import itertools
 import json
 import re
 import signal
@@ -62,20 +60,6 @@ class Progress(a3c.Progress):
 a3c.Progress = Progress
 atexit.register(lambda: print("Episodes:", json.dumps(episodes)))
 """
-SLOW_STEPS = """
-def compute(seconds):  # holds the GIL
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        pass
-
-
-class Environment(a3c.Environment):
-    def reward(self, *step):
-        {how}({seconds})
-        return super().reward(*step)
-"""
-
-
 def lines(name, *options, patch="", call="", root=ROOT, folder=""):
     """Run the script or a variant of a checkout, or a program in this folder, after a change.
     Yields each line that it prints, and the seconds since its launch."""
@@ -116,18 +100,6 @@ def program_speed(name, frames, *options, **changes):
     return slope(others[0] if len(others) > 1 else first, others[-1])
 
 
-def steady_speed(name, milliseconds, *options, how="compute"):
-    """Frames/s over ten seconds of a run whose steps take longer, after its first ten."""
-    patch, begin = SLOW_STEPS.format(how=how, seconds=milliseconds / 1000), None
-    with contextlib.closing(points(name, "--max-frames", 10 ** 9, *options, patch=patch,
-                                   call=f"{name}.main(environment_class=Environment)")) as run:
-        for point in run:
-            if begin and point[1] > begin[1] + 10:
-                return slope(begin, point)
-            if not begin and point[1] > 10:
-                begin = point
-
-
 # Speed
 
 def compare(what, cases, rounds=5):
@@ -154,8 +126,8 @@ def speed(folders):
 
 
 def variants():
-    """Variants beside the script; GA3C for hidden layers of several sizes, and with Pong's network;
-    processes beside threads, for environments that compute for longer."""
+    """Variants beside the script; GA3C for hidden layers of several sizes, and with Pong's network.
+    """
     frames = {"a3c_cartpole": 40_000, "clipped": 40_000, "memory": 10_000, "pendulum": 20_000,
               "ga3c": 40_000, "pong": 2000, "memory_pong": 2000}
     compare("", {name: functools.partial(program_speed, name, n) for name, n in frames.items()})
@@ -170,38 +142,9 @@ def variants():
         run = functools.partial(program_speed, "pong", 3000, "--workers", n)
         compare(f", {n} learners", {"pong": run, "ga3c with pong": functools.partial(run, **ga3c)},
                 rounds=3)
-    for milliseconds in 0, 0.2, 1, 5:
-        cases = {"script": functools.partial(steady_speed, "a3c_cartpole", milliseconds)}
-        for n in 1, 2:
-            cases[f"{n} processes"] = functools.partial(
-                steady_speed, "distributed", milliseconds, "--processes", n)
-        compare(f", a step computes {milliseconds} ms more", cases, rounds=3)
-
-
-def slow_steps():
-    """Learners whose steps wait for one millisecond, or compute for as long."""
-    for how in "time.sleep", "compute":
-        compare(f", 1 ms more of {how}", {f"{n} learners": functools.partial(
-            steady_speed, "a3c_cartpole", 1, "--workers", n, how=how) for n in (1, 2, 8, 32)},
-            rounds=3)
 
 
 # Learning
-
-def falls(seeds):
-    """Once a mean of fifty episodes has exceeded 150, how many later ones are lower again?"""
-    for name in ("a3c.ParameterServer", "clipped.Server", "clipped.Clipping",
-                 "clipped.FallingRate"):
-        later = []
-        for seed in range(seeds):
-            run = points("clipped", "--max-frames", 200_000, "--seed", seed,
-                         call=f"a3c.main(None, {name})")
-            means = [mean for _, _, mean in run if mean is not None]
-            later += itertools.dropwhile(lambda mean: mean <= 150, means)
-        low = [f"{sum(mean < limit for mean in later) / len(later):.1%} below {limit}"
-               for limit in (150, 100)]
-        print(f"{name}: of {len(later)} means {' and '.join(low)}", flush=True)
-
 
 def early(episodes):
     """The frames when the latest fifty episodes first average 100; None: they never did."""
@@ -248,37 +191,6 @@ def learning(seeds, program, patch, options):
             print(f"{name}: median {statistics.median(values):{form}}, worst {worst:{form}}")
 
 
-def pong_games(program, folder):
-    """The saved policy of pong.py or memory_pong.py plays 30 games. It is fixed, and so is the
-    game, so that many games may be the same. With sticky actions each action is repeated by chance,
-    one time in four."""
-    sys.path[:0] = str(ROOT), str(ROOT / "tests" / "variants")
-    pong = importlib.import_module(program.stem)
-    a3c, games = pong.a3c, []  # each game's score and actions
-    agents_act, environments_run, make = a3c.Agent.act, a3c.Environment.run, a3c.gym.make
-
-    def act(self, *args, **kwargs):
-        self.actions.append(agents_act(self, *args, **kwargs))
-        return self.actions[-1]
-
-    def run(self, learning):
-        self.agent.actions = []
-        score = environments_run(self, learning)
-        games.append((score, *self.agent.actions))
-        return score
-    a3c.Agent.act, a3c.Environment.run = act, run
-
-    for actions, env in ("as chosen", "PongNoFrameskip-v4"), ("sticky", "PongNoFrameskip-v0"):
-        games.clear()
-        a3c.gym.make = lambda _, env=env, **kwargs: make(env, **kwargs)
-        words = "--play --render none --test-episodes 30 --seed 0 --checkpoint".split()
-        pong.main([*words, folder])
-        scores = [score for score, *_ in games]
-        print(f"{env}, actions {actions}: "
-              f"mean {statistics.mean(scores):.1f}, worst {min(scores):.0f}, "
-              f"{len(set(games))} different games of {len(games)}")
-
-
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0], allow_abbrev=False,
@@ -293,22 +205,11 @@ def main():
     add("--against", metavar="DIR",
         help="only compare speeds with the script of another checkout, however old")
     add("--variants", action="store_true", help="only compare the variants' speeds")
-    add("--slow-steps", action="store_true", help="only speeds with slow environments")
-    add("--falls", action="store_true",
-        help="only how often the mean score is low again, with and without clipped.py's changes")
-    add("--pong", metavar="DIR",
-        help="only play the policy saved in DIR, of pong.py or of --program memory_pong.py")
     args, options = parser.parse_known_args()
     # In the background of a shell, Ctrl-C is ignored, and what starts there would ignore it, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    if args.pong:
-        pong_games(args.program, args.pong)
-    elif args.falls:
-        falls(args.seeds)
-    elif args.variants:
+    if args.variants:
         variants()
-    elif args.slow_steps:
-        slow_steps()
     elif args.against:
         speed({"there": args.against, "here": ROOT})
     else:

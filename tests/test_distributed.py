@@ -448,33 +448,6 @@ def test_whatever_ends_a_run_it_saves_and_leaves_no_process(start, to_actor, to_
     nothing_is_left(process)
 
 
-@posix
-@pytest.mark.long  # Ray's own helpers take a minute to end
-def test_if_the_starting_process_is_killed_all_end(start):
-    process = start()
-    helpers.begin(process, "mean")
-    process.kill()
-    nothing_is_left(process)
-
-
-@posix
-@pytest.mark.long
-def test_a_killed_worker_is_started_again_until_it_has_died_four_times(start):
-    process, killed = start(), set()
-    while len(killed) < 4:
-        time.sleep(0.05)
-        for pid, seeds in notes("worker").items():
-            if seeds.startswith("6") and pid not in killed:
-                os.kill(pid, signal.SIGKILL)
-                killed.add(pid)
-    assert process.stderr.readline() == "Worker 1 has died too often, and is given up\n"
-    before = total("steps")
-    while total("steps") < before + 100:  # worker 2 goes on
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    assert helpers.finish(process)[0] == INTERRUPTED
-
-
 if __name__ == "__main__":
     a3c.LEARNED_MEAN, a3c.GAMMA, a3c.Tmax = float("inf"), 0.5, 9
     sys.exit(distributed.main(None, NotedServer, configure, brain_class=NotedBrain,

@@ -207,16 +207,6 @@ def test_a_run_that_did_not_learn_is_longer_than_any_other():
     assert np.median(exercises.column(rows, exercises.FRAMES)) == np.inf
 
 
-def test_a_curve_is_the_mean_of_the_latest_fifty_scores(monkeypatch):
-    monkeypatch.setattr(exercises, "GRID", np.array([0, 10, 60, 61, 80, 100]))
-    episodes = [(frame, 2 * frame) for frame in range(10, 91)]
-    found = exercises.curve(episodes, 90, 199.5)
-    wanted = [20, np.mean([2 * x for x in range(11, 61)]), np.mean([2 * x for x in range(12, 62)]),
-              np.mean([2 * x for x in range(31, 81)]), 199.5]
-    assert np.isnan(found[0])
-    np.testing.assert_allclose(found[1:], wanted)
-
-
 def test_the_commands_show_every_option(capsys):
     with pytest.raises(SystemExit):
         a3c.main(["--help"])

@@ -2,7 +2,6 @@
 import ast
 import importlib
 import operator
-import queue
 import random
 import re
 import unittest.mock
@@ -557,36 +556,6 @@ def test_ga3cs_trainer_updates_with_forty_samples_and_says_how_old_they_are(buil
     with pytest.raises(a3c.Stopped):
         trainer.work()
     assert [point for point in points if "age" in point] == [{"batch/samples": 40, "age": 3}]
-
-
-@fault("ga3c.Queue.take", "learners_left and (not self.progress.coordinator.should_stop())",
-       "self.progress.learners > TRAINERS")
-def test_what_ga3cs_last_learner_gives_just_before_it_ends_is_still_taken():
-    progress = a3c.Progress(options())
-    progress.learners = {"local_thread1", "trainer1"}
-    samples = ga3c.Queue(progress, 1)
-
-    def get(timeout, works=samples.get):  # at first nothing is there, but then
-        samples.get = works
-        samples.give("the last samples")
-        progress.learners = {"trainer1"}
-        raise queue.Empty
-    samples.get = get
-    assert samples.take() == "the last samples"
-
-
-@fault("ga3c.Queue.take", "self.get(timeout=0.1)", "self.get(timeout=70)")
-@pytest.mark.timeout(60)  # wrong, it waits longer
-def test_a_stop_ends_the_wait_at_ga3cs_queues():
-    progress = a3c.Progress(options())
-    progress.learners = {"local_thread1", "trainer1"}
-    full, empty = ga3c.Queue(progress, 1), ga3c.Queue(progress, 1)
-    full.give("something")
-    for wait in lambda: full.give("more"), empty.take:
-        # The stop comes while it waits.
-        progress.coordinator.should_stop = unittest.mock.Mock(side_effect=[False, True])
-        with pytest.raises(a3c.Stopped):
-            wait()
 
 
 @fault("main", "[*workers, *server.helpers]", "workers")

@@ -1,0 +1,48 @@
+"""Thirty games of a policy that pong.py or memory_pong.py has saved in the folder DIR:
+
+    python .github/scripts/games.py PROGRAM DIR
+
+The policy is fixed, and so is the game, so that many games may be the same. With sticky actions
+each action is repeated by chance, one time in four.
+"""
+import importlib
+import statistics
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = str(ROOT), str(ROOT / "tests" / "variants")
+import a3c_cartpole as a3c  # noqa: E402
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    program, folder = Path(sys.argv[1]), sys.argv[2]
+    pong, games = importlib.import_module(program.stem), []  # each game's score and actions
+    agents_act, environments_run, make = a3c.Agent.act, a3c.Environment.run, a3c.gym.make
+
+    def act(self, *args, **kwargs):
+        self.actions.append(agents_act(self, *args, **kwargs))
+        return self.actions[-1]
+
+    def run(self, learning):
+        self.agent.actions = []
+        score = environments_run(self, learning)
+        games.append((score, *self.agent.actions))
+        return score
+    a3c.Agent.act, a3c.Environment.run = act, run
+
+    for actions, env in ("as chosen", "PongNoFrameskip-v4"), ("sticky", "PongNoFrameskip-v0"):
+        games.clear()
+        a3c.gym.make = lambda _, env=env, **kwargs: make(env, **kwargs)
+        words = "--play --render none --test-episodes 30 --seed 0 --checkpoint".split()
+        pong.main([*words, folder])
+        scores = [score for score, *_ in games]
+        print(f"{env}, actions {actions}: "
+              f"mean {statistics.mean(scores):.1f}, worst {min(scores):.0f}, "
+              f"{len(set(games))} different games of {len(games)}")
+
+
+if __name__ == "__main__":
+    main()
