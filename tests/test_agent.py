@@ -20,7 +20,6 @@ def new_agent(p=(0.5, 0.5)):
     return a3c.Agent(brain, random.Random(0))
 
 
-@fault("Agent.queue_oldest", "reversed(self.memory)", "self.memory")
 @fault("Agent.queue_oldest", "GAMMA ** n", "GAMMA ** N_STEP_RETURN")
 @fault("Agent.queue_oldest", "0.0 if terminal else GAMMA ** n", "GAMMA ** n")
 @settings(deadline=None, derandomize=True, max_examples=200)
@@ -48,8 +47,6 @@ def test_n_step_returns_equal_sums_of_discounted_rewards(n, gamma, rewards, ende
 
 @fault("Agent.explore", "1.0", "9.0")
 @fault("EPS_STEPS", "1600", "160")
-@fault("Agent.explore", "self.rng.choices(range(NUM_ACTIONS), weights=p)",
-       "self.rng.choices(range(NUM_ACTIONS))")
 @pytest.mark.parametrize("frame, epsilon, p", [
     (0, 0.5, [0.001, 0.999]), (800, 0.3, [0.1, 0.8, 0.1]), (1600, 0.1, [0.9, 0.1]),
     (5000, 0.1, [0.9, 0.1])])
@@ -64,7 +61,6 @@ def test_actions_follow_epsilon_and_the_policy(monkeypatch, frame, epsilon, p):
         assert abs(drawn[action] - draws * chance) < 5 * deviation
 
 
-@fault("Agent.act", "p.index(max(p))", "p.index(min(p))")
 @fault("Agent.act", "self.explore(p, frame)", "self.explore(p, 0)")
 @pytest.mark.parametrize("p, likeliest", [([0.49, 0.51], 1), ([0.5, 0.5], 0)])  # 0: the first
 def test_explore_chooses_a_learners_actions_and_greedy_play_takes_the_likeliest(p, likeliest):

@@ -168,7 +168,6 @@ class NoNumbers(a3c.Environment):
         return float("nan") if done else 0.0
 
 
-@fault("LocalBrain.update_parameter_server", "not math.isfinite(norm)", "False")
 @fault("main", "progress.stop()", "(progress.stop(), server.save())")
 def test_a_reward_that_is_no_number_is_shown_once_and_spoils_no_checkpoint(tmp_path, saved):
     before = contents(saved)

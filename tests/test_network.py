@@ -26,7 +26,6 @@ def test_the_policy_equals_numpy(built, rng):
     np.testing.assert_allclose(brain.predict_p(s), wanted, rtol=1e-4, atol=1e-6)
 
 
-@fault("LOSS_ENTROPY", "0.01", "0.02")
 @fault("LocalBrain.build_loss", "p_taken + 1e-10", "p_taken")
 def test_terms_of_the_loss_equal_numpy_even_where_the_policy_is_certain(rng):
     p = np.array([[1, 0], [1, 0], [0, 1], [0.5, 0.5], [0.3, 0.7], [0.9, 0.1]], np.float32)
@@ -41,7 +40,6 @@ def test_terms_of_the_loss_equal_numpy_even_where_the_policy_is_certain(rng):
 @fault("ParameterServer.build_update", "self.optimizer", "self.build_optimizer()")
 @fault("LocalBrain.build_loss", "tf.stop_gradient(advantage)", "advantage")
 @fault("LocalBrain._build_graph", "discount * v_", "v_")
-@fault("LocalBrain.update_parameter_server", "entropy", "critic")
 def test_updates_equal_numpy_and_learners_share_the_averages(built, rng, monkeypatch):
     points = []
     monkeypatch.setattr(a3c, "add_to_curves", lambda server, numbers: points.append(numbers))

@@ -66,7 +66,6 @@ def test_it_films_every_step_of_each_test_episode(learned):
         assert dark.any(axis=(1, 2)).all()
 
 
-@fault("show_episodes", "environment.agent.brain.pull_parameter_server()", "pass")
 @fault("ParameterServer.save", "self.options.checkpoint is not None and (not self.options.play)",
        "self.options.checkpoint is not None")
 def test_what_it_learned_is_saved_and_plays_back_as_well(learned, capfd):
@@ -118,8 +117,6 @@ def test_a_run_that_did_not_learn_says_seed_learners_and_frames(capfd):
 
 
 @fault("Progress.__init__", "50", "51")
-@fault("Worker_thread.evaluate", "sum(progress.recent) / len(progress.recent)",
-       "sum(progress.scores) / len(progress.scores)")
 def test_every_fifty_episodes_and_around_an_evaluation_it_says_how_far_it_is(
         clock, monkeypatch, capfd):
     for name, value in ("SHARE_ONE_CORE", False), ("THRESHOLD_EPISODES", 2), (
@@ -141,7 +138,6 @@ def test_every_fifty_episodes_and_around_an_evaluation_it_says_how_far_it_is(
 
 
 @fault("say", "print(line + '\\n', end='', flush=True)", "print(line, flush=True)")
-@fault("say", "True", "False")
 def test_a_line_is_printed_at_once_and_in_one_piece_so_that_threads_do_not_mix_lines(monkeypatch):
     monkeypatch.setattr(sys, "stdout", unittest.mock.Mock())
     a3c.say("A line")
@@ -165,7 +161,6 @@ def curves(folder):
     return found
 
 
-@fault("Worker_thread.learn", "f'score/{self.name}'", "'score/local_thread1'")
 @fault("add_to_curves", "server.progress.frames", "server.progress.episodes")
 def test_each_curve_shows_its_own_numbers_over_the_frames(tmp_path, monkeypatch):
     monkeypatch.setattr(a3c, "SHARE_ONE_CORE", False)
@@ -260,28 +255,23 @@ def test_a_window_shows_every_step_that_is_filmed(tmp_path, monkeypatch, capfd):
 
 
 @fault("parse", "('auto', 'human')", "('auto', 'human', 'video')")
-@pytest.mark.parametrize("platform, variables", [
-    ("linux", {"DISPLAY": ":0"}), ("linux", {"WAYLAND_DISPLAY": "wayland-0"}), ("win32", {})])
-def test_auto_and_human_open_a_window_where_there_is_a_screen(platform, variables):
-    windows = {render: parse_on(platform, variables, "--render", render).window
-               for render in ("auto", "human", "video", "none")}
-    assert windows == {"auto": True, "human": True, "video": False, "none": False}
-
-
-@fault("parse", "sys.platform == 'linux'", "True")
 @fault("parse", "options.render == 'human' and (not screen)", "False")
-@pytest.mark.parametrize("platform, variables", [("linux", {}), ("darwin", {"DISPLAY": ":0"})])
-def test_without_a_screen_auto_opens_no_window_and_human_is_refused(capfd, platform, variables):
-    assert not parse_on(platform, variables, "--render", "auto").window
-    with pytest.raises(SystemExit) as end:
-        parse_on(platform, variables, "--render", "human")
-    assert end.value.code == WRONG_OPTION
-    assert "--render: no window can open" in capfd.readouterr().err
+@pytest.mark.parametrize("platform, variables, screen", [
+    ("linux", {"DISPLAY": ":0"}, True), ("linux", {"WAYLAND_DISPLAY": "wayland-0"}, True),
+    ("win32", {}, True), ("linux", {}, False), ("darwin", {"DISPLAY": ":0"}, False)])
+def test_auto_and_human_open_a_window_where_there_is_a_screen(capfd, platform, variables, screen):
+    for render, window in ("auto", screen), ("video", False), ("none", False):
+        assert parse_on(platform, variables, "--render", render).window == window
+    if screen:
+        assert parse_on(platform, variables, "--render", "human").window
+    else:
+        with pytest.raises(SystemExit, match=str(WRONG_OPTION)):
+            parse_on(platform, variables, "--render", "human")
+        assert "--render: no window can open" in capfd.readouterr().err
 
 
 # Checkpoints
 
-@fault("restore_checkpoint", "True", "False")
 @fault("restore_checkpoint", "tf.global_variables('parameter_server/')", "server.weights")
 def test_a_checkpoint_loads_whole_wherever_it_is_moved(saved):
     values = saved_values(saved.rename(saved.with_name("moved")))
@@ -295,7 +285,6 @@ def test_a_checkpoint_loads_whole_wherever_it_is_moved(saved):
     assert same(server.session.run(variables), [values[v.op.name] for v in variables])
 
 
-@fault("restore_checkpoint", "server.progress.frames = frames", "pass")
 @fault("restore_checkpoint", "server.progress.max_frames += frames", "pass")
 def test_learning_goes_on_from_a_checkpoint_as_many_frames_as_wanted(saved, capfd):
     class Environment(a3c.Environment):
@@ -362,8 +351,6 @@ def test_bad_input_is_refused_in_one_line_that_names_it(tmp_path, monkeypatch, c
 
 
 @fault("restore_checkpoint", "shapes.get(v.op.name) != v.shape", "False")
-@fault("restore_checkpoint", "(OSError, TypeError, ValueError, IndexError, tf.errors.OpError)",
-       "OSError")
 @pytest.mark.parametrize("pattern, damage", [
     ("*.data*", lambda path: path.write_bytes(path.read_bytes()[:-100])),
     ("*.index", lambda path: path.unlink()),
