@@ -55,9 +55,10 @@ def put_back(monkeypatch):
 
 @pytest.fixture
 def saved(tmp_path):
-    """A folder with a checkpoint after 50 frames."""
+    """A folder with a checkpoint after 50 frames, and with no other."""
     folder = tmp_path / "saved"
     assert run("--max-frames", 50, "--checkpoint", folder)[0] == NOT_LEARNED
+    assert [path.stem for path in folder.glob("*.index")] == ["model-50"]
     return folder
 
 

@@ -194,19 +194,22 @@ def test_the_shared_core_is_one_that_the_process_may_use(monkeypatch):
 
 
 @fault("SHARE_ONE_CORE", "True", "False")
+@fault("Worker_thread.learn", "SHARE_ONE_CORE", "True")
 @linux
-def test_learners_share_one_core_and_the_other_threads_are_free(monkeypatch):
+@pytest.mark.parametrize("share", [None, False])
+def test_learners_share_one_core_and_the_other_threads_are_free(monkeypatch, share):
     class Environment(a3c.Environment):
         def run(self, learning):
             cores[threading.current_thread().name] |= {frozenset(os.sched_getaffinity(0))}
             return super().run(learning)
-    cores, before = collections.defaultdict(set), frozenset(os.sched_getaffinity(0))
+    cores, all_cores = collections.defaultdict(set), frozenset(os.sched_getaffinity(0))
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)
+    if share is not None:  # the script's own setting
+        monkeypatch.setattr(a3c, "SHARE_ONE_CORE", share)
     assert run("--workers", 4, environment_class=Environment)[0] == LEARNED
-    assert cores.pop("test_thread") == {before} == {frozenset(os.sched_getaffinity(0))}
-    assert cores.keys() == {f"local_thread{number}" for number in range(1, 5)}
+    assert cores.pop("test_thread") == {all_cores} == {frozenset(os.sched_getaffinity(0))}
     [core] = set.union(*cores.values())
-    assert len(core) == 1 and core <= before
+    assert len(cores) == 4 and core <= all_cores and (len(core) == 1 or share is False)
 
 
 @fault("main", "graph.finalize()", "pass")

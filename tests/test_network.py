@@ -27,14 +27,17 @@ def test_the_policy_equals_numpy(built, rng):
 
 
 @fault("LocalBrain.build_loss", "p_taken + 1e-10", "p_taken")
-def test_terms_of_the_loss_equal_numpy_even_where_the_policy_is_certain(rng):
+@fault("LocalBrain.build_loss", "LOSS_V", "0.5")
+def test_terms_of_the_loss_equal_numpy_even_where_the_policy_is_certain(rng, monkeypatch):
+    monkeypatch.setattr(a3c, "LOSS_V", 1.5)
+    monkeypatch.setattr(a3c, "LOSS_ENTROPY", 0.04)
     p = np.array([[1, 0], [1, 0], [0, 1], [0.5, 0.5], [0.3, 0.7], [0.9, 0.1]], np.float32)
     a = np.array([0, 1, 0, 0, 0, 1])
     v, target = rng.normal(size=(2, 6)).astype(np.float32)
     with tf.Graph().as_default(), tf.Session() as session:
         got = session.run(a3c.LocalBrain.build_loss(None, *map(tf.constant, (p, v, a, target))))
-    wanted = loss_terms(p, v, a, target, target - v)
-    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-7)
+    actor, critic, entropy = loss_terms(p, v, a, target, target - v)
+    np.testing.assert_allclose(got, (actor, 3 * critic, 4 * entropy), rtol=1e-4, atol=1e-7)
 
 
 @fault("ParameterServer.build_update", "self.optimizer", "self.build_optimizer()")

@@ -304,11 +304,6 @@ def test_learning_goes_on_from_a_checkpoint_as_many_frames_as_wanted(saved, capf
         assert not any((before[name] == values[name]).all() for name in before)
 
 
-@fault("main", "if threads:\n    server.save()", "pass")
-def test_it_saves_at_the_end_and_not_before(saved):
-    assert {path.stem for path in saved.glob("*.index")} == {"model-50"}
-
-
 @fault("main", "time.monotonic() > next_save", "False")
 @pytest.mark.parametrize("seconds", [60, 10])
 def test_it_saves_every_minute_or_as_often_as_is_set_and_at_the_end(clock, monkeypatch, seconds):

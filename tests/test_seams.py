@@ -1,49 +1,14 @@
 """What a reader may change: settings, and parts by a subclass. The variants show most of it."""
 import collections
-import unittest.mock
 
-import numpy as np
 import pytest
 from helpers import (
-    LEARNED, Built, EndsAt, a3c, fault, options, run, same, saved_values, tf, weights_of)
+    LEARNED, EndsAt, a3c, fault, run, same, saved_values, tf, weights_of)
 
 
 def settings(monkeypatch, **values):
     for name, value in values.items():
         monkeypatch.setattr(a3c, name, value)
-
-
-@fault("ParameterServer.build_optimizer", "RMSPROP_DECAY", "0.99")
-def test_network_and_optimizer_follow_the_settings(monkeypatch):
-    settings(monkeypatch, NUM_STATES=6, HIDDEN_UNITS=7, NUM_ACTIONS=3, LEARNING_RATE=2.0,
-             RMSPROP_DECAY=0.5)
-    words = options()
-    with tf.Graph().as_default():
-        server = a3c.ParameterServer(words, a3c.Progress(words))
-    assert [w.shape.as_list() for w in server.weights] == [[6, 7], [7], [7, 3], [3], [7, 1], [1]]
-    assert (server.optimizer._learning_rate, server.optimizer._decay) == (2, 0.5)
-
-
-@fault("LocalBrain.build_loss", "LOSS_V", "0.5")
-def test_the_terms_of_the_loss_have_the_weights_of_the_settings(monkeypatch):
-    """The policy tosses a coin, and V is 3 too low."""
-    settings(monkeypatch, LOSS_V=2, LOSS_ENTROPY=4)
-    with tf.Graph().as_default(), tf.Session() as session:
-        p, v, a, target = map(tf.constant, ([[0.5, 0.5]], [1.0], [0], [4.0]))
-        _, critic, entropy = session.run(a3c.LocalBrain.build_loss(None, p, v, a, target))
-    assert [*critic, *entropy] == pytest.approx([2 * 3 ** 2, -4 * np.log(2)])
-
-
-@fault("Worker_thread.learn", "SHARE_ONE_CORE", "True")
-@pytest.mark.parametrize("share", [True, False])
-def test_a_learner_goes_to_the_shared_core_only_if_it_should(monkeypatch, share):
-    called = unittest.mock.Mock()
-    settings(monkeypatch, SHARE_ONE_CORE=share, share_one_core=called)
-    learner = Built(1).learners[0]
-    learner.progress.stop()
-    with pytest.raises(a3c.Stopped):
-        learner.learn()
-    assert called.called == share
 
 
 @fault("parse", "random.randrange(2 ** 32)", "1")

@@ -122,17 +122,6 @@ def test_the_settings_are_those_of_the_page_and_otherwise_the_scripts(
         "anneal_frames": getattr(server, "anneal_frames", None)}
 
 
-@pytest.mark.parametrize("variant", [memory, memory_pendulum])
-def test_without_memory_only_the_server_is_another_and_it_learns_from_two_numbers(
-        put_back, variant):
-    with_memory, without = classes_of(variant), classes_of(variant, "--no-memory")
-    status, server = run("--max-frames", 300, **without)
-    assert status == NOT_LEARNED and all_changed(server)
-    assert len(server.first[0]) == 2 and not any("lstm" in w.op.name for w in server.weights)
-    del with_memory["server_class"], without["server_class"]
-    assert with_memory == without
-
-
 @fault("memory.Remembering.__init__", "seen != (SEEN,)", "seen < (SEEN,)")
 @fault("pong.Agent.__init__", "a3c.N_STEP_RETURN < a3c.Tmax", "False")
 @pytest.mark.parametrize("variant, place, name, value, error", [
@@ -525,21 +514,6 @@ def test_ga3c_gives_each_learner_the_policy_of_its_own_states(build, rng, points
     assert points == [{"batch/states": 11}]
     for brain in predictor.brain, trainer.brain:
         assert brain.weights == built.server.weights  # not copies, but the same variables
-
-
-@fault("ga3c.AskingBrain.update_parameter_server", "self.begun", "self.server.updates")
-def test_ga3cs_trainer_updates_with_forty_samples_and_says_how_old_they_are(build, rng, points):
-    built = build(ga3c, learners=1)
-    [brain], [_, trainer] = built.brains, built.server.helpers
-    brain.pull_parameter_server()
-    built.server.updates = 3  # made for other learners meanwhile
-    for sample in zip(*batch(rng, 40)):
-        brain.train_push(*sample)
-    brain.update_parameter_server()
-    built.progress.learners = {"trainer1"}
-    with pytest.raises(a3c.Stopped):
-        trainer.work()
-    assert [point for point in points if "age" in point] == [{"batch/samples": 40, "age": 3}]
 
 
 @fault("ga3c.main", "a3c.main(argv, make_server, make_brain, agent_class, environment_class)",

@@ -1,9 +1,8 @@
 """Run the core of the tests in fresh environments: python tests/versions.py [SET]...
 
 Sets: newest, all that requirements.txt admits; oldest, the lower ends of its ranges; classic, Gym
-0.26.2 with NumPy 1.26 and no Gymnasium; gym, the same with the newest NumPy. Default: all four. The
-core is every test but the pages'; with Gym no films, drills and variants, which have nothing to do
-with it.
+0.26.2 with NumPy 1.26 and no Gymnasium. Default: all three. The core is every test but the pages';
+with Gym no films, drills and variants, which have nothing to do with it.
 """
 import argparse
 import os
@@ -14,16 +13,15 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SETS = "newest", "oldest", "classic", "gym"
+SETS = "newest", "oldest", "classic"
 
 
 def requirements(which):
     lines = (ROOT / "requirements.txt").read_text(encoding="utf-8")
     if which == "oldest":
         lines = re.sub(r">=([\d.]+),<[\d.]+", r"==\1", lines)
-    if which in ("classic", "gym"):  # Gym's own extra asks for a pygame that no longer installs
+    if which == "classic":  # Gym's own extra asks for a pygame that no longer installs
         lines = re.sub(r"gymnasium\S*", "gym==0.26.2\npygame-ce", lines)
-    if which == "classic":
         lines = re.sub(r"numpy\S*", "numpy==1.26.4", lines)
     return lines
 
@@ -31,10 +29,10 @@ def requirements(which):
 def run(which):
     """Run the core with this set of packages. Returns what came of it."""
     print("==", which, sys.version, flush=True)
-    if which in ("oldest", "classic") and sys.version_info >= (3, 13):
+    if which != "newest" and sys.version_info >= (3, 13):
         return "none: TensorFlow 2.16 and NumPy 1.26 have no packages for Python 3.13 and later"
     core = "not pages"
-    if which in ("classic", "gym"):
+    if which == "classic":
         core += "".join(f" and not {word}" for word in
                         ("film", "figures", "drills", "variants", "distributed"))
     with tempfile.TemporaryDirectory() as folder:
