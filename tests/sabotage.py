@@ -1,9 +1,8 @@
 """Break the programs and see that a test turns red: python tests/sabotage.py [WORD]
 
-A test names faults that it has to catch: @pytest.mark.fault(function or setting, an expression or
-statement in it, what to put there). Each fault is put into a copy of its program, and the test is
-run on the copy. A fault that survives or hangs is reported, and the exit status is 1. WORD: only
-what contains it.
+A test names faults that it has to catch: @fault(function or setting, what stands in it, what to
+put there). Each fault is put into a copy of its program, and the test is run on the copy. A fault
+that survives or hangs is reported, and the exit status is 1. WORD: only what contains it.
 """
 import ast
 import concurrent.futures
@@ -23,37 +22,23 @@ ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = "a3c_cartpole.py"
 
 
-class Breaker(ast.NodeTransformer):
-    """Puts `new` for the expression or statement `old`, however that is laid out."""
-
-    def __init__(self, old, new):
-        [old], [new] = ast.parse(old).body, ast.parse(new).body
-        both = isinstance(old, ast.Expr) and isinstance(new, ast.Expr)
-        self.old, self.new = (old.value, new.value) if both else (old, new)
-        self.found = 0
-
-    def visit(self, node):
-        if ast.dump(node) != ast.dump(self.old):
-            return self.generic_visit(node)
-        self.found += 1
-        return self.new
-
-
 def program(place, old, new):
     """The file that a fault is in, and its text with the fault."""
     path, names = Path(SCRIPT), place.split(".")
     variant = Path("tests", "variants", names[0] + ".py")
     if (ROOT / variant).exists():
         path, names = variant, names[1:]
-    tree = whole = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    text = (ROOT / path).read_text(encoding="utf-8")
+    part = ast.parse(text)
     for name in names:
-        [tree] = [node for node in tree.body if name == getattr(node, "name", None)
+        [part] = [node for node in part.body if name == getattr(node, "name", None)
                   or ast.unparse(node).startswith(f"{name} = ")]
-    breaker = Breaker(old, new)
-    breaker.generic_visit(tree)
-    if breaker.found != 1:
-        raise ValueError(f"{old!r} stands {breaker.found} times in {place}")
-    return path, ast.unparse(ast.fix_missing_locations(whole))
+    lines = text.splitlines(keepends=True)
+    first, end = part.lineno - 1, part.end_lineno
+    inside = "".join(lines[first:end])
+    if inside.count(old) != 1:
+        raise ValueError(f"{old!r} stands {inside.count(old)} times in {place}")
+    return path, "".join([*lines[:first], inside.replace(old, new), *lines[end:]])
 
 
 def faults(tests):
@@ -88,8 +73,10 @@ def run(tests, path, text, seconds):
 
 def main():
     word, survivors, collector = (sys.argv + [""])[1], 0, Collector()
+    files = [path for path in (ROOT / "tests").glob("test_*.py")
+             if word in f"{path}{path.read_text(encoding='utf-8')}"]
     with contextlib.redirect_stdout(io.StringIO()):
-        pytest.main(["--collect-only", "-m", "", str(ROOT / "tests")], plugins=[collector])
+        pytest.main(["--collect-only", "-m", "", *map(str, files)], plugins=[collector])
     chosen = [fault for fault in collector.faults if word in str(fault)]
     if not chosen:
         sys.exit(f"{word!r} is in no fault")

@@ -98,7 +98,7 @@ def test_ctrl_c_while_a_film_is_made_is_one_line(tmp_path):
 
 
 @fault("main", "interrupted = True", "pass")
-@fault("main", "if threads:\n    server.save()", "server.save()")
+@fault("main", "if threads:", "if True:")
 @posix
 @pytest.mark.parametrize("place, says, frames", [
     ("open_session", "", 0), ("LocalBrain._build_graph", "", 0),
@@ -137,7 +137,7 @@ def test_ctrl_c_ends_it_even_if_a_thread_hangs(tmp_path, saved):
 
 # Kills and exceptions
 
-@fault("Worker_thread.run", "RuntimeError(f'{self.name} failed: {error!r}')", "error")
+@fault("Worker_thread.run", 'RuntimeError(f"{self.name} failed: {error!r}")', "error")
 @pytest.mark.parametrize("victim, films", [
     ("local_thread2", False), ("test_thread", False), ("test_thread", True)])
 def test_an_exception_in_any_thread_ends_all_and_names_it(

@@ -56,7 +56,7 @@ def test_the_test_thread_only_plays_and_takes_the_likeliest_actions():
     assert (score, progress.frames) == (-12, 0)
 
 
-@fault("Environment.reward", "199", "200")
+@fault("Environment.reward", "step < 199", "step < 200")
 @fault("Environment.run", "self.reward(s, r, s_, step, done, terminal)",
        "self.reward(s, r, s_, step, done, terminated)")
 @pytest.mark.parametrize("falls, limit_is_end, last_reward, terminal", [
@@ -82,7 +82,7 @@ def test_the_last_reward_tells_success_and_V_counts_only_if_it_could_go_on(
     np.testing.assert_allclose(discounts[-5:], 0.99 ** np.array([5, 4, 3, 2, 1]) * (not terminal))
 
 
-@fault("Environment.__init__", "self.make()", "vars(self.progress).setdefault('env', self.make())")
+@fault("Environment.__init__", "self.make()", 'vars(self.progress).setdefault("env", self.make())')
 def test_each_thread_has_its_own_environment_agent_and_brain():
     built = Built(2)
     for part in ("env.unwrapped", "agent", "agent.rng", "agent.memory", "agent.brain",
@@ -111,8 +111,8 @@ def test_states_of_float64_learn_and_every_sample_is_used_once(monkeypatch, step
         assert np.isfinite(new).all() and not np.array_equal(old, new)
 
 
-@fault("main", "f'{options.seed} {name}'", "f'{options.seed} {thread_type}'")
-@fault("main", "f'{options.seed} {name}'", "name")
+@fault("main", 'f"{options.seed} {name}"', 'f"{options.seed} {thread_type}"')
+@fault("main", 'f"{options.seed} {name}"', "name")
 def test_each_episode_starts_elsewhere_but_the_same_for_the_same_seed():
     class Environment(a3c.Environment):
         def __init__(self, *args):

@@ -27,7 +27,7 @@ def test_the_policy_equals_numpy(built, rng):
 
 
 @fault("LocalBrain.build_loss", "p_taken + 1e-10", "p_taken")
-@fault("LocalBrain.build_loss", "LOSS_V", "0.5")
+@fault("LocalBrain.build_loss", "LOSS_V * tf", "0.5 * tf")
 def test_terms_of_the_loss_equal_numpy_even_where_the_policy_is_certain(rng, monkeypatch):
     monkeypatch.setattr(a3c, "LOSS_V", 1.5)
     monkeypatch.setattr(a3c, "LOSS_ENTROPY", 0.04)

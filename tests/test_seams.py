@@ -55,8 +55,8 @@ class Adam(a3c.ParameterServer):
         return tf.train.AdamOptimizer(1e-3)
 
 
-@fault("ParameterServer.build_update", "tf.name_scope('parameter_server/')",
-       "tf.name_scope('elsewhere/')")
+@fault("ParameterServer.build_update", 'tf.name_scope("parameter_server/")',
+       'tf.name_scope("elsewhere/")')
 def test_a_run_goes_on_with_the_weights_and_with_the_variables_of_another_optimizer(tmp_path):
     words = "--checkpoint", tmp_path, "--max-frames", 300  # at least 30 updates
     _, first = run(*words, server_class=Adam)

@@ -41,7 +41,7 @@ def said(monkeypatch):
 # Frames and stops
 
 @fault("Progress.next_frame", "self.frames >= self.max_frames", "self.frames > self.max_frames")
-@fault("Progress.next_frame", "self.phase == 'learned' or self.frames >= self.max_frames",
+@fault("Progress.next_frame", 'self.phase == "learned" or self.frames >= self.max_frames',
        "self.frames >= self.max_frames")
 @pytest.mark.parametrize("phase, max_frames", [("training", 3), ("learned", 1000)])
 def test_after_the_last_frame_or_once_it_is_learned_only_the_test_thread_goes_on(
@@ -63,7 +63,7 @@ def test_a_stop_ends_learners_and_the_test_thread_at_their_next_step(learning):
     assert progress.frames == 0
 
 
-@fault("Progress.next_frame", "self.wait_until(lambda: self.phase != 'evaluating')", "pass")
+@fault("Progress.next_frame", 'self.wait_until(lambda: self.phase != "evaluating")', "pass")
 @fault("Progress.stop", "self.changed.notify_all()", "pass")
 @pytest.mark.parametrize("wait", [
     lambda progress: progress.next_frame(learning=True),
@@ -161,7 +161,7 @@ def test_the_latest_ten_scores_above_199_lead_to_an_evaluation_that_must_be_abov
     assert (built.progress.phase == "learned") == ("Learned" in says)
 
 
-@fault("Progress.episode_ended", "self.phase == 'training'", "True")
+@fault("Progress.episode_ended", 'self.phase == "training"', "True")
 def test_a_score_that_comes_during_the_evaluation_does_not_count():
     progress = new_progress(2)
     reach_threshold(progress)
