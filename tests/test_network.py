@@ -6,8 +6,8 @@ import unittest.mock
 import numpy as np
 import pytest
 from helpers import (
-    Built, a3c, averages, batch, fault, forward, gradient, loss_terms, randomize, rmsprop, same,
-    terms, tf, update)
+    Built, a3c, averages, batch, fault, forward, gradient, loss_terms, randomize, rmsprop, run,
+    same, terms, tf, update)
 
 
 @pytest.fixture
@@ -116,3 +116,12 @@ def test_a_part_of_the_graph_is_prepared_once_not_at_each_call():
         double = a3c.GraphCall(watched, feeds=[x], fetches=[2 * x])
         assert [double(n) for n in (1, 2, 3)] == [[2], [4], [6]]
         watched._make_callable_from_options.assert_called_once()  # each would take memory
+
+
+def test_a_brain_with_other_layers_than_the_server_is_an_error_not_a_network_of_zeros():
+    class Brain(a3c.LocalBrain):
+        def _build_model(self):
+            a3c.layer("another", 4, 4)
+            return super()._build_model()
+    with pytest.raises(ValueError, match="zip"):
+        run(brain_class=Brain)

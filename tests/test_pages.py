@@ -139,18 +139,6 @@ def test_what_a_script_computes_for_the_lesson_is_what_it_prints(script, begins)
     assert shown and "\n".join(shown).strip() == printed.stdout.strip(), printed.stderr
 
 
-def test_the_update_by_hand_equals_numpy():
-    [shown] = re.findall(r"^```\n(target  .*?)^```", README, re.M | re.S)
-    values = {name: float(value) for name, value in re.findall(r"^(\S+) +(\S+)$", shown, re.M)}
-    p, target = np.array([0.4, 0.6]), 0.99 ** 5 * -0.10
-    advantage = target + 0.30
-    terms = -np.log(0.6) * advantage, 0.5 * advantage ** 2, 0.01 * (p * np.log(p)).sum()
-    of_policy = -advantage * ([0, 1] - p)  # gradient of -log π(right)·A by the logits
-    of_entropy = 0.01 * p * (np.log(p) - (p * np.log(p)).sum())
-    wanted = target, advantage, *terms, sum(terms), -advantage, *(of_policy + of_entropy)
-    np.testing.assert_allclose(list(values.values()), wanted, atol=5.1e-5)
-
-
 def test_how_old_gradients_are_is_printed(monkeypatch, capsys):
     def record(learners, frames, share_one_core, works=timeline.record):
         return works(2, 2000, share_one_core)

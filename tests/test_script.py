@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from helpers import (
     FAILED, INTERRUPTED, LEARNED, NOT_LEARNED, WRONG_OPTION, Built, a3c, contents,
-    environment_variables, fault, film_lengths, finish, run, same, saved_values, start, tf)
+    environment_variables, fault, film_lengths, finish, run, same, saved_values, start, tf,
+    weights_of)
 
 
 def refusal(capfd, *words):
@@ -327,6 +328,24 @@ def test_it_saves_every_minute_or_as_often_as_is_set_and_at_the_end(clock, monke
     assert between == [*range(seconds + 1, 200, seconds + 1)] and end >= 200
 
 
+class Adam(a3c.ParameterServer):
+    """Adam's variable beta1_power begins at 0.9, and each update multiplies it by 0.9."""
+
+    def build_optimizer(self):
+        return tf.train.AdamOptimizer(1e-3)
+
+
+@fault("ParameterServer.build_update", 'tf.name_scope("parameter_server/")',
+       'tf.name_scope("elsewhere/")')
+def test_a_run_goes_on_with_the_weights_and_with_the_variables_of_another_optimizer(tmp_path):
+    words = "--checkpoint", tmp_path, "--max-frames", 300  # at least 30 updates
+    _, first = run(*words, server_class=Adam)
+    before = saved_values(tmp_path)["parameter_server/beta1_power"]
+    _, second = run(*words, server_class=Adam)
+    assert same(second.first, weights_of(first))
+    assert saved_values(tmp_path)["parameter_server/beta1_power"] <= before * 0.9 ** 30
+
+
 # Refusals
 
 @fault("parse", "OSError", "ValueError")
@@ -371,6 +390,15 @@ def test_films_that_cannot_be_made_are_refused_before_anything_is_learned(
     monkeypatch.setitem(sys.modules, missing, None)  # as if this package were missing
     monkeypatch.setattr(a3c.Worker_thread, "work", None)
     assert missing in refusal(capfd, "--render", "video")
+
+
+@fault("parse", "random.randrange(2 ** 32)", "1")
+def test_options_that_are_not_given_come_from_the_settings_and_the_seed_from_chance(monkeypatch):
+    monkeypatch.setattr(a3c, "N_WORKERS", 3)
+    monkeypatch.setattr(a3c, "MAX_FRAMES", 60)
+    given = a3c.parse([])
+    assert (given.workers, given.max_frames, given.test_episodes) == (3, 60, 3)
+    assert given.seed != a3c.parse([]).seed  # equal once in four billion times
 
 
 # The start, and the random actions after it

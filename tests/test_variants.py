@@ -516,33 +516,6 @@ def test_ga3c_gives_each_learner_the_policy_of_its_own_states(build, rng, points
         assert brain.weights == built.server.weights  # not copies, but the same variables
 
 
-@fault("ga3c.main", "a3c.main(argv, make_server, make_brain, agent_class, environment_class)",
-       "a3c.main(argv, make_server, make_brain, environment_class=environment_class)")
-@pytest.mark.timeout(60)  # without helpers it waits for ever
-def test_ga3c_asks_the_users_agent_and_brain_and_follows_the_users_loss():
-    asked = []
-
-    class Brain(a3c.LocalBrain):
-        def predict_p(self, s):
-            assert super().predict_p(s).shape == (len(s), 2)
-            return np.tile([0.25, 0.75], (len(s), 1))
-
-        def build_loss(self, p, v, a, target):
-            actor, critic, entropy = super().build_loss(p, v, a, target)
-            return actor, 0 * critic, entropy
-
-    class Agent(a3c.Agent):
-        def explore(self, p, frame):
-            asked.append((*p, frame))
-            return super().explore(p, frame)
-    status, server = run("--workers", 8, "--max-frames", 300, main=ga3c.main, brain_class=Brain,
-                         agent_class=Agent)
-    assert status == NOT_LEARNED
-    assert sorted(asked) == [(0.25, 0.75, frame) for frame in range(300)]
-    unchanged = list(map(np.array_equal, server.first, weights_of(server)))
-    assert unchanged == [False] * 4 + [True] * 2  # the critic's two arrays; its loss is 0
-
-
 @fault("synchronous.Server.initialize", "tf.add_n(parts) / self.learners", "tf.add_n(parts)")
 @fault("synchronous.Server.initialize", "tf.zeros_like(k)", "tf.identity(k)")
 def test_synchronous_learners_make_one_update_with_the_mean_of_their_gradients(build, rng):
@@ -583,6 +556,9 @@ def test_synchronous_learners_continue_with_the_epsilon_of_the_frames_in_the_che
 
 
 @fault("synchronous.Agent.explore", "self.brain.server.frame", "frame")
+@fault("synchronous.Server.wait_until",
+       "condition() or len(self.progress.learners) < self.learners", "condition()")
+@pytest.mark.timeout(60)  # wrong, they wait for ever
 @pytest.mark.parametrize("learned_mean, frames, n", [(22, 20_000, 5), (199, 1500, 13)])
 def test_the_same_seed_gives_the_same_run_of_synchronous_learners(
         monkeypatch, capsys, learned_mean, frames, n):
@@ -599,16 +575,6 @@ def test_the_same_seed_gives_the_same_run_of_synchronous_learners(
         runs.append((status, sorted(out.splitlines()), *(w.tobytes() for w in weights_of(server))))
     assert runs[0] == runs[1] and runs[0][0] == (LEARNED if learned_mean == 22 else NOT_LEARNED)
     assert any("mean" in line for line in runs[0][1])
-
-
-@fault("synchronous.Server.wait_until",
-       "condition() or len(self.progress.learners) < self.learners", "condition()")
-@pytest.mark.parametrize("frames", [1, 30, 31])
-def test_synchronous_learners_end_together_when_the_frames_are_over(build, frames):
-    built = build(synchronous, learners=3)
-    built.progress.max_frames = frames
-    built.run()
-    assert built.progress.frames == frames and not built.progress.learners
 
 
 # Pong

@@ -1,9 +1,10 @@
 """Progress and Worker_thread: counts, the threshold, evaluations, stops."""
+import collections
 import threading
 import unittest.mock
 
 import pytest
-from helpers import NOT_LEARNED, Built, a3c, fault, options, put, run, same
+from helpers import LEARNED, NOT_LEARNED, Built, EndsAt, a3c, fault, options, put, run, same
 
 
 def new_progress(learners=1, max_frames=1_000_000):
@@ -231,3 +232,25 @@ def test_the_weights_that_pass_are_what_stays_and_is_saved(said):
     assert len(evaluated) == 10 and all(same(weights, first) for weights in evaluated)
     assert not built.progress.learners and same(saved, first)
     assert same(built.values(server.weights), first)
+
+
+@fault("Environment.__init__", "self.server = parameter_server", "pass")
+def test_threshold_and_evaluation_follow_the_settings_and_make_reaches_the_server(monkeypatch):
+    """Each episode has 5 steps, and each costs 1."""
+    monkeypatch.setattr(a3c, "LEARNED_MEAN", -6)
+    monkeypatch.setattr(a3c, "THRESHOLD_EPISODES", 3)
+    monkeypatch.setattr(a3c, "EVALUATION_EPISODES", 4)
+    played = collections.Counter()
+
+    class Environment(a3c.Environment):
+        def make(self, render_mode=None):
+            self.server.made = EndsAt(falls=5, reward=-1.0)
+            return self.server.made
+
+        def run(self, learning):
+            score = super().run(learning)
+            played[learning] += 1
+            return score
+    status, server = run("--test-episodes", 1, "--max-frames", 99, environment_class=Environment)
+    assert status == LEARNED and server.made.now == 5
+    assert played == {True: 3, False: 4 + 1} and server.progress.frames == 3 * 5
