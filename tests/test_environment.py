@@ -57,8 +57,7 @@ def test_the_test_thread_only_plays_and_takes_the_likeliest_actions():
 
 
 @fault("Environment.reward", "step < 199", "step < 200")
-@fault("Environment.run", "self.reward(s, r, s_, step, done, terminal)",
-       "self.reward(s, r, s_, step, done, terminated)")
+@fault("Environment.run", "step, done, terminal)", "step, done, terminated)")
 @pytest.mark.parametrize("falls, limit_is_end, last_reward, terminal", [
     pytest.param(12, True, -1, True, id="falls at step 12"),
     pytest.param(198, True, -1, True, id="falls at step 198"),

@@ -67,8 +67,7 @@ def test_it_films_every_step_of_each_test_episode(learned):
         assert dark.any(axis=(1, 2)).all()
 
 
-@fault("ParameterServer.save", "self.options.checkpoint is not None and not self.options.play",
-       "self.options.checkpoint is not None")
+@fault("ParameterServer.save", " and not self.options.play", "")
 def test_what_it_learned_is_saved_and_plays_back_as_well(learned, capfd):
     folder, out = learned
     before = contents(folder)
@@ -110,11 +109,6 @@ def clock(monkeypatch):
                                   monotonic=lambda: clock.now)
     monkeypatch.setattr(a3c, "time", clock)
     return clock
-
-
-def test_a_run_that_did_not_learn_says_seed_learners_and_frames(capfd):
-    assert run("--seed", 7, "--workers", 3, "--max-frames", 50)[0] == NOT_LEARNED
-    assert capfd.readouterr().out == "Seed 7, 3 learning threads\nNot learned after 50 frames\n"
 
 
 @fault("Progress.__init__", "50", "51")
@@ -306,8 +300,7 @@ def test_learning_goes_on_from_a_checkpoint_as_many_frames_as_wanted(saved, capf
 
 
 @fault("main", "time.monotonic() > next_save", "False")
-@pytest.mark.parametrize("seconds", [60, 10])
-def test_it_saves_every_minute_or_as_often_as_is_set_and_at_the_end(clock, monkeypatch, seconds):
+def test_it_saves_every_minute_and_at_the_end(clock):
     """`main` looks at the clock once a second; the run is stopped after 200 seconds."""
     class Server(a3c.ParameterServer):
         def initialize(self):
@@ -320,12 +313,10 @@ def test_it_saves_every_minute_or_as_often_as_is_set_and_at_the_end(clock, monke
     def wait(one_second):
         clock.now += one_second
         return clock.now >= begin + 200
-    if seconds != 60:  # the script's own setting
-        monkeypatch.setattr(a3c, "SAVE_SECONDS", seconds)
     begin, saves = clock.now, []
     assert run(server_class=Server)[0] == NOT_LEARNED
     *between, end = saves
-    assert between == [*range(seconds + 1, 200, seconds + 1)] and end >= 200
+    assert between == [61, 122, 183] and end >= 200
 
 
 class Adam(a3c.ParameterServer):
@@ -335,8 +326,7 @@ class Adam(a3c.ParameterServer):
         return tf.train.AdamOptimizer(1e-3)
 
 
-@fault("ParameterServer.build_update", 'tf.name_scope("parameter_server/")',
-       'tf.name_scope("elsewhere/")')
+@fault("ParameterServer.build_update", '"parameter_server/"', '"elsewhere/"')
 def test_a_run_goes_on_with_the_weights_and_with_the_variables_of_another_optimizer(tmp_path):
     words = "--checkpoint", tmp_path, "--max-frames", 300  # at least 30 updates
     _, first = run(*words, server_class=Adam)

@@ -9,9 +9,11 @@ import unittest.mock
 import numpy as np
 import pytest
 from helpers import (
-    LEARNED, NOT_LEARNED, ROOT, WRONG_OPTION, Built, a3c, all_changed, averages, batch, constants,
+    LEARNED, NOT_LEARNED, ROOT, WRONG_OPTION, Built, a3c, all_changed, batch, constants,
     differences, fault, film_lengths, finish, gradient, options, put, randomize, rmsprop, run,
     same, start, tf, update, weights_of)
+from scipy.special import expit as sigmoid
+from scipy.special import softmax
 
 pytest.importorskip("gymnasium")  # classic Gym plays them, too, but names its games otherwise
 pytest.importorskip("ray")
@@ -167,8 +169,7 @@ def test_a_variants_classes_learn_in_another_program_if_the_page_says_so(
 
 # Clipping and the falling rate
 
-@fault("clipped.Clipping.build_update", "tf.clip_by_global_norm(gradients, self.max_norm)",
-       "gradients, 1")
+@fault("clipped.Clipping.build_update", "self.max_norm", "1e9")
 @pytest.mark.parametrize("server_class, max_norm, frames", [
     (clipped.Clipping, 0.5, 150_000), (clipped.Clipping, 50, 150_000),
     (clipped.FallingRate, 0.5, 150_000), (clipped.Server, 0.5, 150_000),
@@ -193,12 +194,9 @@ def test_clipped_gradients_and_a_rate_that_falls_equal_numpy(
     rest = 1 if server_class is clipped.Clipping else max(0, 1 - frames / 300_000)
     for old, new, got in zip(weights, moved, built.values(built.server.weights)):
         np.testing.assert_allclose(got - old, rest * (new - old), rtol=1e-3, atol=1e-7)
-    for got, want in zip(built.values(averages(built.server)), squares):
-        np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
-@fault("clipped.FallingRate.initialize", "min(self.progress.max_frames, self.anneal_frames)",
-       "self.progress.max_frames")
+@fault("clipped.FallingRate.initialize", ", self.anneal_frames)", ", 10 ** 9)")
 def test_clipped_ends_where_its_learning_rate_is_0(tmp_path):
     for begins, more, ends in [
             (0, 1000, 1000), (250_000, 40_000, 290_000), (250_000, 60_000, 300_000)]:
@@ -219,14 +217,6 @@ def layer(x, w, b):
 
 def relu(x):
     return np.maximum(x, 0)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def softmax(x):
-    return np.exp(x) / np.exp(x).sum(axis=1, keepdims=True)
 
 
 def normal(outputs):
@@ -255,7 +245,7 @@ def pendulum_numpy(w, s):
 
 def memory_numpy(w, s):
     c, h = lstm(s[:, :2], *w[:2], *np.split(s[0, 2:], 2))
-    return np.hstack([softmax(h @ w[2]), c, h]), (h @ w[3])[:, 0]
+    return np.hstack([softmax(h @ w[2], axis=1), c, h]), (h @ w[3])[:, 0]
 
 
 def memory_pendulum_numpy(w, s):
@@ -286,12 +276,12 @@ def pong_units(w, s):
 
 def pong_numpy(w, s):
     h = pong_units(w, s)
-    return softmax(layer(h, *w[6:8])), layer(h, *w[8:])[:, 0]
+    return softmax(layer(h, *w[6:8]), axis=1), layer(h, *w[8:])[:, 0]
 
 
 def memory_pong_numpy(w, s):
     c, h = lstm(pong_units(w, s[:, :-512]), *w[6:8], *np.split(s[0, -512:], 2))
-    return np.hstack([softmax(layer(h, *w[8:10])), c, h]), layer(h, *w[10:])[:, 0]
+    return np.hstack([softmax(layer(h, *w[8:10]), axis=1), c, h]), layer(h, *w[10:])[:, 0]
 
 
 @fault("memory.Server._build_model", "h[:1]", "0 * h[:1]")
@@ -456,8 +446,7 @@ def test_with_memory_the_loss_and_its_slopes_are_those_of_generalized_advantages
 AGENT, BRAIN = "environment.agent.", "environment.agent.brain."
 
 
-@fault("synchronous.Server.wait_until", "self.progress.wait_until",
-       "self.progress.changed.wait_for")
+@fault("synchronous.Server.wait_until", "progress.wait_until", "progress.changed.wait_for")
 @pytest.mark.parametrize("program, name, place", [
     (ga3c, "local_thread1", AGENT + "act"), (ga3c, "predictor1", "brain.predict_p"),
     (ga3c, "trainer1", "brain.update_parameter_server"), (ga3c, "test_thread", AGENT + "act"),
@@ -497,8 +486,7 @@ def test_ga3cs_threads_play_every_frame_and_train_every_sample(build, points):
     assert sum(sizes) + rest + waiting == 2000
 
 
-@fault("ga3c.Predictor.work", "zip(answers, np.split(p, ends))",
-       "zip(answers[::-1], np.split(p, ends))")
+@fault("ga3c.Predictor.work", "zip(answers,", "zip(answers[::-1],")
 def test_ga3c_gives_each_learner_the_policy_of_its_own_states(build, rng, points):
     """Usually a learner asks about one, but an agent may ask about several at once."""
     built = build(ga3c, learners=8)
@@ -556,8 +544,7 @@ def test_synchronous_learners_continue_with_the_epsilon_of_the_frames_in_the_che
 
 
 @fault("synchronous.Agent.explore", "self.brain.server.frame", "frame")
-@fault("synchronous.Server.wait_until",
-       "condition() or len(self.progress.learners) < self.learners", "condition()")
+@fault("synchronous.Server.wait_until", " or len(self.progress.learners) < self.learners", "")
 @pytest.mark.timeout(60)  # wrong, they wait for ever
 @pytest.mark.parametrize("learned_mean, frames, n", [(22, 20_000, 5), (199, 1500, 13)])
 def test_the_same_seed_gives_the_same_run_of_synchronous_learners(
