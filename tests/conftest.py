@@ -53,6 +53,14 @@ def saved(tmp_path):
 
 
 @pytest.fixture
+def points(monkeypatch):
+    """What is added to the curves, in order: {name: number}."""
+    points = []
+    monkeypatch.setattr(a3c, "add_to_curves", lambda server, numbers: points.append(numbers))
+    return points
+
+
+@pytest.fixture
 def fake_ray(monkeypatch):
     """Ray, but all in this process: what is started or called is done at once. An answer or a task
     that is an exception raises it, and the task "plays on" never ends."""

@@ -154,7 +154,6 @@ def test_an_exception_in_any_thread_ends_all_and_names_it(
     with pytest.raises(RuntimeError, match=f"^{victim} failed: .*on purpose"):
         run("--workers", 2, "--render", "video", "--checkpoint", saved, environment_class=Failing)
     assert not progress[0].learners  # all have ended
-    assert film_lengths(tmp_path) == []
     # A failure saves nothing. The last save is the one of before or, before a film, what passed.
     if films:
         assert frames_saved(saved) == progress[0].frames > 50

@@ -8,7 +8,7 @@ import figures
 import numpy as np
 import pytest
 import timeline
-from helpers import ROOT, a3c, environment_variables, options, put, tf
+from helpers import ROOT, a3c, environment_variables, forward
 from PIL import Image
 
 README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
@@ -31,13 +31,6 @@ def test_every_picture_is_drawn_without_tensorflow_and_none_is_blank(tmp_path):
         assert len(Image.open(tmp_path / name).convert("RGB").getcolors(2 ** 24)) > 10, name
 
 
-def test_numbers_stay_in_a_translation_and_a_phrase_without_one_is_an_error(monkeypatch):
-    monkeypatch.setattr(figures, "language", "ja")
-    assert figures.translated("evaluation\nfailed: 122.3") == "評価\n不合格：122.3"
-    with pytest.raises(KeyError):
-        figures.translated("words that nobody has translated")
-
-
 def test_cartpole_in_numpy_moves_as_gymnasiums_does(rng):
     envs = [a3c.gym.make("CartPole-v0").unwrapped for _ in range(30)]
     for seed, env in enumerate(envs):
@@ -51,15 +44,11 @@ def test_cartpole_in_numpy_moves_as_gymnasiums_does(rng):
         envs = [env for env, gone in zip(envs, fell) if not gone]
 
 
-def test_the_forward_pass_in_numpy_equals_the_lessons_network(rng):
-    s = rng.normal(size=(50, 4)).astype(np.float32)
-    with tf.Graph().as_default():
-        server = a3c.ParameterServer(options(), a3c.Progress(options()))
-        outputs = server.forward(tf.constant(s))
-        for _, weights in NETWORKS.values():
-            put(server.session, server.weights, weights)
-            for got, want in zip(figures.forward(weights, s), server.session.run(outputs)):
-                np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+def test_the_forward_pass_of_the_pictures_is_the_one_that_the_script_is_compared_with(rng):
+    s = rng.normal(size=(50, 4))
+    for _, weights in NETWORKS.values():
+        for x, y in zip(figures.forward(weights, s), forward(weights, s)):
+            np.testing.assert_allclose(x, y, rtol=1e-5)
 
 
 # What the pages say about the pictures

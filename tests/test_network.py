@@ -43,9 +43,7 @@ def test_terms_of_the_loss_equal_numpy_even_where_the_policy_is_certain(rng, mon
 @fault("ParameterServer.build_update", "self.optimizer", "self.build_optimizer()")
 @fault("LocalBrain.build_loss", "tf.stop_gradient(advantage)", "advantage")
 @fault("LocalBrain._build_graph", "discount * v_", "v_")
-def test_updates_equal_numpy_and_learners_share_the_averages(built, rng, monkeypatch):
-    points = []
-    monkeypatch.setattr(a3c, "add_to_curves", lambda server, numbers: points.append(numbers))
+def test_updates_equal_numpy_and_learners_share_the_averages(built, rng, points):
     copies = [brain.weights for brain in built.brains]
     weights, *local = built.values([built.server.weights, *copies])
     squares = [np.ones_like(w) for w in weights]  # as TensorFlow 1 starts them
