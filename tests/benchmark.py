@@ -60,6 +60,8 @@ class Progress(a3c.Progress):
 a3c.Progress = Progress
 atexit.register(lambda: print("Episodes:", json.dumps(episodes)))
 """
+
+
 def lines(name, *options, patch="", call="", root=ROOT, folder=""):
     """Run the script or a variant of a checkout, or a program in this folder, after a change.
     Yields each line that it prints, and the seconds since its launch."""
@@ -126,8 +128,7 @@ def speed(folders):
 
 
 def variants():
-    """Variants beside the script; GA3C for hidden layers of several sizes, and with Pong's network.
-    """
+    """Variants beside the script; GA3C for hidden layers of several sizes, and for Pong."""
     frames = {"a3c_cartpole": 40_000, "clipped": 40_000, "memory": 10_000, "pendulum": 20_000,
               "ga3c": 40_000, "pong": 2000, "memory_pong": 2000}
     compare("", {name: functools.partial(program_speed, name, n) for name, n in frames.items()})

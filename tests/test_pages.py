@@ -20,7 +20,6 @@ import pong
 import sabotage
 import scipy
 import threads
-import timeline
 from helpers import LEARNED, ROOT, SCRIPT, a3c, environment_variables, finish, run, start
 
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in (
@@ -132,15 +131,6 @@ def test_what_a_script_computes_for_the_lesson_is_what_it_prints(script, begins)
     printed = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
     shown = re.findall(rf"^```\n({begins} .*?)^```", README, re.M | re.S)
     assert shown and "\n".join(shown).strip() == printed.stdout.strip(), printed.stderr
-
-
-def test_how_old_gradients_are_is_printed(monkeypatch, capsys):
-    def record(learners, frames, share_one_core, works=timeline.record):
-        return works(2, 2000, share_one_core)
-    monkeypatch.setattr(timeline, "record", record)
-    timeline.main()
-    line = r"in the mean, \d+% fresh; updates of others came during \d+\.\d% of the pulls\n"
-    assert len(re.findall(line, capsys.readouterr().out)) == 2
 
 
 def test_the_table_of_threads_is_what_the_command_prints(capsys):
