@@ -207,7 +207,8 @@ def test_learners_share_one_core_and_the_other_threads_are_free(monkeypatch, sha
     assert run("--workers", 4, environment_class=Environment)[0] == LEARNED
     assert cores.pop("test_thread") == {all_cores} == {frozenset(os.sched_getaffinity(0))}
     [core] = set.union(*cores.values())
-    assert len(cores) == 4 and core <= all_cores and (len(core) == 1 or share is False)
+    assert len(cores) == 4 and core <= all_cores
+    assert len(core) == (1 if share is None else len(all_cores))
 
 
 @fault("main", "graph.finalize()", "pass")

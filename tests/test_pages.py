@@ -298,13 +298,6 @@ def test_every_fault_stands_in_its_program_once(request):
         sabotage.program(*fault)
 
 
-def test_early_on_ends_when_fifty_episodes_first_average_100():
-    bad = [(frame, 20.0) for frame in range(1, 101)]
-    good = [(frame, 200.0) for frame in range(101, 201)]
-    assert benchmark.early(bad + good) == 123  # 23 · 200 + 27 · 20 = 5140, the first above 5000
-    assert benchmark.early(bad) is None
-
-
 def test_the_benchmark_measures_speeds(monkeypatch, capsys):
     for name, value in {"LEARNERS": [1], "FRAMES": 200, "ROUNDS": 1}.items():
         monkeypatch.setattr(benchmark, name, value)
