@@ -73,10 +73,8 @@ def run(tests, path, text, seconds):
 
 def main():
     word, survivors, collector = (sys.argv + [""])[1], 0, Collector()
-    files = {path: path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py")}
-    files = [path for path, text in files.items() if "@fault" in text and word in f"{path}{text}"]
     with contextlib.redirect_stdout(io.StringIO()):
-        pytest.main(["--collect-only", "-m", "", *map(str, files or [ROOT])], plugins=[collector])
+        pytest.main(["--collect-only", "-m", "", str(ROOT / "tests")], plugins=[collector])
     chosen = [fault for fault in collector.faults if word in str(fault)]
     if not chosen:
         sys.exit(f"{word!r} is in no fault")
