@@ -192,7 +192,6 @@ def test_the_shared_core_is_one_that_the_process_may_use(monkeypatch):
     assert len(chosen) == 1 and chosen[0] in (901, 907)
 
 
-@fault("SHARE_ONE_CORE", "True", "False")
 @fault("Worker_thread.learn", "SHARE_ONE_CORE", "True")
 @fault("share_one_core", "sched_setaffinity(0,", "sched_setaffinity(os.getpid(),")
 @linux

@@ -96,7 +96,6 @@ LAMBDA, TRAINING_BATCH = memory.LAMBDA, ga3c.TRAINING_BATCH
 
 
 @fault("memory_pendulum.main", "NoMemoryServer", "pendulum.Server")
-@fault("pong.Server.max_norm", "40 / 20", "40")
 @pytest.mark.parametrize("name, words, states", [
     *[(name, (), {}) for name in NAMES],
     *[(name, ("--no-memory",), {"NUM_STATES": 2}) for name in ("memory", "memory_pendulum")]])
@@ -303,7 +302,6 @@ def test_pendulums_loss_and_its_slopes_equal_numpy(monkeypatch, put_back, rng, d
     """The numbers of an action are independent, so their densities multiply."""
     monkeypatch.setattr(pendulum, "DIMENSIONS", dimensions)
     pendulum.configure()
-    assert a3c.NUM_ACTIONS == 2 * dimensions
     a3c.LOSS_ENTROPY = 0.1
     p = np.hstack([rng.normal(size=(9, dimensions)), rng.uniform(0.1, 2, size=(9, dimensions))])
     a = rng.normal(size=(9, dimensions)) * 4  # some beyond the torque that the environment takes
@@ -363,37 +361,24 @@ def test_no_velocity_is_seen(put_back, variant, seen):
     np.testing.assert_array_equal(partly, whole[seen])
 
 
-@fault("memory.Remembering.run", "self.agent.forget()", "learning and self.agent.forget()")
-@pytest.mark.parametrize("learning", [True, False])
-@pytest.mark.parametrize("variant", [memory, memory_pendulum, memory_pong])
-def test_every_episode_begins_without_memories(build, variant, learning):
-    environment, seen = build(variant).learners[0].environment, []
-
-    def act(*args, **named):
-        seen.extend(environment.agent.remembered)
-        raise a3c.Stopped
-    environment.agent.remembered, environment.agent.act = [1.0], act
-    with pytest.raises(a3c.Stopped):
-        environment.run(learning)
-    assert len(seen) > 60 and not any(seen)
-
-
 @fault("memory.Agent.advantage_push_local_brain", "s_ = self.with_memory(s_)", "pass")
+@fault("memory.Remembering.run", "self.agent.forget()", "learning and self.agent.forget()")
 def test_a_sample_holds_what_its_thread_has_remembered_in_its_episode(build):
-    """Meanwhile another thread plays, and somebody asks for policies."""
+    """Meanwhile another thread plays, and somebody asks for policies. At last an evaluation."""
     built = build(memory, learners=2, Tmax=1000)
-    one, other = (learner.environment.agent for learner in built.learners)
-    act, brain = one.act, one.brain
+    environment, other = (learner.environment for learner in built.learners)
+    agent, brain, before = environment.agent, environment.agent.brain, []  # before each action
 
-    def act_among_others(*args, **named):
-        a = act(*args, **named)
-        other.act(np.ones(2), 0)
+    def act_among_others(*args, works=agent.act, **named):
+        before.append(agent.remembered)
+        a = works(*args, **named)
+        other.agent.act(np.ones(2), 0)
         brain.predict_p(np.ones((1, 66)))
         return a
-    one.act = act_among_others
+    agent.act = act_among_others
     brain.update_parameter_server = unittest.mock.Mock()
     for episode in 1, 2:
-        built.learners[0].environment.run(learning=True)
+        environment.run(learning=True)
         s, _, _, s_, discounts = map(np.array, zip(*brain.train_queue))
         brain.train_queue.clear()
         assert brain.update_parameter_server.call_count == episode
@@ -401,6 +386,9 @@ def test_a_sample_holds_what_its_thread_has_remembered_in_its_episode(build):
         policy_and_memory, _ = memory_numpy(built.values(brain.weights), s)
         np.testing.assert_allclose(s_[:, 2:], policy_and_memory[:, 2:], rtol=1e-3, atol=1e-5)
         assert discounts.tolist() == [0.99] * (len(s) - 1) + [0]
+    before.clear()
+    environment.run(learning=False)
+    assert before[1].any() and not before[0].any()
 
 
 @fault("memory.Brain.build_loss", "later >= 0", "later > 0")
@@ -471,6 +459,20 @@ def test_ga3cs_threads_play_every_frame_and_train_every_sample(build, points):
     waiting = sum(len(agent.memory) + len(agent.brain.train_queue)
                   for agent in (worker.environment.agent for worker in built.learners))
     assert sum(sizes) + rest + waiting == 2000
+
+
+def test_what_ga3cs_last_learner_gives_just_before_it_ends_is_still_taken():
+    """At first it plays; it has given and ended when the trainer looks again who is left."""
+    def learners():
+        if plays.pop():
+            return {"local_thread1", "trainer1"}
+        samples.put("the last samples")
+        return {"trainer1"}
+    progress, plays = unittest.mock.MagicMock(), [False, True]
+    progress.coordinator.should_stop.return_value = False
+    type(progress).learners = unittest.mock.PropertyMock(side_effect=learners)
+    samples = ga3c.Queue(progress, maxsize=1)
+    assert samples.take() == "the last samples"
 
 
 @fault("ga3c.Predictor.work", "zip(answers,", "zip(answers[::-1],")
