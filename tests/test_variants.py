@@ -188,8 +188,11 @@ def test_clipped_gradients_and_a_rate_that_falls_equal_numpy(
 
 
 @fault("clipped.FallingRate.initialize", ", self.anneal_frames)", ", 10 ** 9)")
-def test_clipped_ends_where_its_learning_rate_is_0():
-    for wanted, end in (1000, 1000), (400_000, 300_000):
+def test_clipped_ends_where_its_learning_rate_is_0(monkeypatch):
+    def continue_after_250_000_frames(server):
+        server.progress.max_frames += 250_000
+    monkeypatch.setattr(a3c.ParameterServer, "initialize", continue_after_250_000_frames)
+    for wanted, end in (40_000, 290_000), (60_000, 300_000):
         assert Built(1, wanted, server_class=clipped.Server).progress.max_frames == end
 
 
@@ -452,10 +455,11 @@ def test_ga3cs_threads_play_every_frame_and_train_every_sample(build, points):
     built.run()
     assert built.progress.frames == 2000 and not built.progress.learners
     assert not any(map(np.array_equal, before, built.values(built.server.weights)))
-    sizes = [point["batch/samples"] for point in points if "batch/samples" in point]
+    sizes, ages = zip(*[point.values() for point in points if "age" in point])
     _, trainer = built.server.helpers
     rest = len(trainer.brain.train_queue)
     assert min(sizes) >= 40 > rest and built.server.samples.empty()
+    assert ages[0] == 0 < max(ages)  # nothing was updated before the first samples
     waiting = sum(len(agent.memory) + len(agent.brain.train_queue)
                   for agent in (worker.environment.agent for worker in built.learners))
     assert sum(sizes) + rest + waiting == 2000
@@ -493,6 +497,7 @@ def test_ga3c_gives_each_learner_the_policy_of_its_own_states(build, rng, points
         assert brain.weights == built.server.weights  # not copies, but the same variables
 
 
+@fault("synchronous.Server.has_updated", "number not in self.pulled", "False")
 @fault("synchronous.Server.initialize", "tf.add_n(parts) / self.learners", "tf.add_n(parts)")
 @fault("synchronous.Server.initialize", "tf.zeros_like(k)", "tf.identity(k)")
 def test_synchronous_learners_make_one_update_with_the_mean_of_their_gradients(build, rng):
@@ -503,7 +508,8 @@ def test_synchronous_learners_make_one_update_with_the_mean_of_their_gradients(b
     randomize(server.session, server.weights, rng)
     wanted = built.values(server.weights)
     squares = [np.ones_like(w) for w in wanted]
-    for sizes in (12, 5, 8), (12, 5, 0):
+    for frames, sizes in (30, (12, 5, 8)), (60, (12, 5, 0)):
+        built.progress.frames = frames
         before, gradients = built.values(server.weights), []
         for brain in built.brains:
             brain.pull_parameter_server()
@@ -516,13 +522,9 @@ def test_synchronous_learners_make_one_update_with_the_mean_of_their_gradients(b
         rmsprop(wanted, squares, [sum(of_all) / 3 for of_all in zip(*gradients)])
         for got, want in zip(built.values(server.weights), wanted):
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
-
-
-@fault("synchronous.Server.has_updated", "number not in self.pulled", "False")
-def test_a_synchronous_learner_has_to_pull_before_each_update(build, rng):
-    built = build(synchronous, learners=1)
+        assert server.frame == frames  # for ε
     with pytest.raises(RuntimeError, match="has to pull before each update"):
-        update(built.brains[0], *batch(rng))
+        update(built.brains[0], *samples)
 
 
 @fault("synchronous.Server.initialize", "self.progress.frames", "0")
