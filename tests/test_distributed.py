@@ -360,7 +360,6 @@ def nothing_is_left(process):
         time.sleep(0.05)
 
 
-@fault("distributed.work", "set_up()", "pass")
 @fault("distributed.main", '"Tmax"', '"GAMMA"')
 def test_a_run_of_several_processes_with_the_same_settings_and_other_seeds(start):
     process = start("--max-frames", 3000, "--checkpoint", "saved", "--logdir", "log")

@@ -271,7 +271,6 @@ def memory_pong_numpy(w, s):
     return np.hstack([softmax(layer(h, *w[8:10]), axis=1), c, h]), layer(h, *w[10:])[:, 0]
 
 
-@fault("memory.Server._build_model", "h[:1]", "0 * h[:1]")
 @fault("memory_pendulum.Server._build_model", "critic(x, h2)", "critic(x, h1)")
 @fault("memory_pong.Server._build_model", "h[:1]", "0 * h[:1]")
 @pytest.mark.parametrize("variant, numpy, remembered, scale", [
