@@ -195,7 +195,7 @@ def test_an_actor_that_gives_no_answer_for_a_minute_ends_the_run(fake_ray, capsy
 
 
 @fault("distributed.Parameters.end", "self.server.progress.max_frames", "0")
-def test_at_the_end_all_frames_seem_to_be_played(actor):
+def test_a_worker_stops_after_its_next_update_if_the_actor_ends_the_run(actor):
     built = worker(actor)
     actor.end.remote()
     play(built)
