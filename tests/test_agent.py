@@ -24,16 +24,16 @@ def new_agent(p=(0.5, 0.5)):
 @fault("Agent.queue_oldest", "0.0 if terminal else GAMMA ** n", "GAMMA ** n")
 @settings(deadline=None, derandomize=True, max_examples=200)
 @given(n=st.integers(1, 25), gamma=st.sampled_from([0.0, 0.5, 0.9, 0.99, 1.0]),
-       rewards=st.lists(st.floats(-100, 100), min_size=1, max_size=40), ended=st.booleans())
-@example(n=5, gamma=0.9, rewards=LONG, ended=True)  # a running sum would lose its digits
-def test_n_step_returns_equal_sums_of_discounted_rewards(n, gamma, rewards, ended):
-    """All numbers of state t are t, and action t is t % 2. ended: the pole fell."""
+       rewards=st.lists(st.floats(-100, 100), min_size=1, max_size=40), fell=st.booleans())
+@example(n=5, gamma=0.9, rewards=LONG, fell=True)  # a running sum would lose its digits
+def test_n_step_returns_equal_sums_of_discounted_rewards(n, gamma, rewards, fell):
+    """All numbers of state t are t, and action t is t % 2"""
     agent, steps = new_agent(), len(rewards)
     with unittest.mock.patch.multiple(a3c, N_STEP_RETURN=n, GAMMA=gamma):
         for t, r in enumerate(rewards):
             done = t == steps - 1
             agent.advantage_push_local_brain(np.full(4, t), t % 2, r, np.full(4, t + 1), done,
-                                             done and ended)
+                                             done and fell)
     samples = [call.args for call in agent.brain.train_push.call_args_list]
     assert len(samples) == steps
     for t, (s, a, R, s_, discount) in enumerate(samples):
@@ -41,7 +41,7 @@ def test_n_step_returns_equal_sums_of_discounted_rewards(n, gamma, rewards, ende
         assert s.tolist() == [t] * 4 and a == t % 2 and s_.tolist() == [end] * 4
         wanted = np.sum(gamma ** np.arange(end - t) * rewards[t:end])
         assert R == pytest.approx(wanted, rel=1e-12, abs=1e-9)
-        terminal = ended and end == steps  # then V(s_) doesn't count
+        terminal = fell and end == steps  # then V(s_) doesn't count
         assert discount == (0 if terminal else pytest.approx(gamma ** (end - t)))
 
 

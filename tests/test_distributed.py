@@ -307,7 +307,7 @@ def test_ctrl_c_while_ray_starts_waits_until_it_has_started(fake_ray, capsys):
 def test_without_ray_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setattr(sys, "path", sys.path[:])
-    with pytest.raises(SystemExit, match=".: run  pip install -r tests/requirements.txt$"):
+    with pytest.raises(SystemExit, match=r"\A.+: run  pip install -r tests/requirements.txt\Z"):
         runpy.run_path(distributed.__file__)
 
 

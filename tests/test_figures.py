@@ -70,7 +70,7 @@ def test_the_lesson_quotes_the_numbers_of_its_pictures():
             f"the last {negative:.0f} steps V sinks",
             f"−{-said['the lowest']:.1f} in some falls"):
         assert words in README, words
-    assert said["its steps before the end"] == 5  # "lowest five steps before the end"
+    assert "lowest five steps before the end" in README and said["its steps before the end"] == 5
 
 
 # The recorder

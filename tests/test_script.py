@@ -364,7 +364,6 @@ def test_a_checkpoint_that_is_damaged_or_another_networks_is_refused_and_left_al
     assert contents(saved) == before
 
 
-@fault("prepare_films", "import moviepy, pygame", "import moviepy")
 @fault("main", "prepare_films(options)", "pass")
 @pytest.mark.parametrize("missing", ["moviepy", "pygame", "folder"])
 def test_films_that_cannot_be_made_are_refused_before_anything_is_learned(

@@ -76,7 +76,7 @@ def test_during_an_evaluation_learners_wait_and_a_stop_wakes_them(wait):
     stop.start()
     with pytest.raises(a3c.Stopped):
         wait(progress)
-    stop.join()
+    assert progress.coordinator.should_stop()  # it waited until then
 
 
 @fault("Worker_thread.run", "self.progress.changed.notify_all()", "pass")
@@ -128,7 +128,7 @@ def waits_for(lock, function):
 
 @fault("Progress.next_frame", "self.changed", "threading.Semaphore(9)")
 @fault("ParameterServer.save", "self.saving", "threading.Semaphore(9)")
-def test_frames_and_episodes_are_counted_and_checkpoints_saved_by_one_thread_at_a_time():
+def test_counting_and_saving_wait_for_their_locks():
     server = Built(1).server
     server.options.checkpoint, server.saver = "saved", unittest.mock.Mock()
     progress = server.progress
