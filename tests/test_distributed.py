@@ -198,7 +198,7 @@ def test_an_actor_that_gives_no_answer_for_a_minute_ends_the_run(fake_ray, capsy
 def test_a_worker_stops_after_its_next_update_if_the_actor_ends_the_run(actor):
     built = worker(actor)
     actor.end.remote()
-    play(built)
+    play(built)  # the answer to its update says that the run is over
     with pytest.raises(a3c.Stopped):
         built.progress.next_frame(learning=True)
 
@@ -235,7 +235,7 @@ def test_each_worker_has_another_core_and_one_that_exits_is_not_started_again(
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, x: cores.append(x), raising=False)
     monkeypatch.setattr(a3c, "SHARE_ONE_CORE", True)
     monkeypatch.setattr(a3c, "main", lambda *args: sys.exit("on purpose"))
-    for seed in 6, 7:
+    for seed in 6, 7:  # of the first two workers
         with pytest.raises(RuntimeError, match="'on purpose'"):
             fake_ray.remote()(distributed.work).remote(
                 bool, None, a3c.ParameterServer, {}, helpers.options("--seed", seed))
@@ -305,7 +305,7 @@ def test_ctrl_c_while_ray_starts_waits_until_it_has_started(fake_ray, capsys):
 
 
 def test_without_ray_one_line_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.setitem(sys.modules, "ray", None)  # as if this package were missing
     monkeypatch.setattr(sys, "path", sys.path[:])
     with pytest.raises(SystemExit, match=r"\A.+: run  pip install -r tests/requirements.txt\Z"):
         runpy.run_path(distributed.__file__)

@@ -94,7 +94,7 @@ def test_each_thread_has_its_own_environment_agent_and_brain():
 @fault("GraphCall.__init__", "tensor.dtype.as_numpy_dtype", "float")
 @fault("LocalBrain.update_parameter_server", "self.train_queue.clear()", "pass")
 @pytest.mark.parametrize("steps", [10, 2])  # 2: some updates find no sample
-def test_states_of_float64_learn_and_every_sample_is_used_once(monkeypatch, steps):
+def test_states_of_float64_can_be_learned_from_and_every_sample_is_used_once(monkeypatch, steps):
     monkeypatch.setattr(a3c, "Tmax", steps)
     built = Built(1)
     [brain] = built.brains

@@ -66,7 +66,7 @@ def test_the_lesson_quotes_the_numbers_of_its_pictures():
             f"{said[minus_v + OF_TEN]:.3f} with return − V(s)",
             f"{said[alone + OF_TEN]:.3f} with the return",
             f"about {said['samples up to which A is closer']:.0f} samples",
-            f"{longest:,}",
+            f"{longest:,} |",  # a cell of the table
             f"the last {negative:.0f} steps V sinks",
             f"−{-said['the lowest']:.1f} in some falls"):
         assert words in README, words

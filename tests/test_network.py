@@ -29,8 +29,8 @@ def test_the_policy_equals_numpy(built, rng):
 @fault("LocalBrain.build_loss", "p_taken + 1e-10", "p_taken")
 @fault("LocalBrain.build_loss", "LOSS_V * tf", "0.5 * tf")
 def test_terms_of_the_loss_equal_numpy_even_where_the_policy_is_certain(rng, monkeypatch):
-    monkeypatch.setattr(a3c, "LOSS_V", 1.5)
-    monkeypatch.setattr(a3c, "LOSS_ENTROPY", 0.04)
+    monkeypatch.setattr(a3c, "LOSS_V", 1.5)  # three times its own value
+    monkeypatch.setattr(a3c, "LOSS_ENTROPY", 0.04)  # four times
     p = np.array([[1, 0], [1, 0], [0, 1], [0.5, 0.5], [0.3, 0.7], [0.9, 0.1]], np.float32)
     a = np.array([0, 1, 0, 0, 0, 1])
     v, target = rng.normal(size=(2, 6)).astype(np.float32)

@@ -366,8 +366,8 @@ def test_no_velocity_is_seen(put_back, variant, seen):
 @fault("memory.Agent.advantage_push_local_brain", "s_ = self.with_memory(s_)", "pass")
 @fault("memory.Remembering.run", "self.agent.forget()", "learning and self.agent.forget()")
 def test_a_sample_holds_what_its_thread_has_remembered_in_its_episode(build):
-    """Meanwhile another thread plays, and somebody asks for policies. At last an evaluation."""
-    built = build(memory, learners=2, Tmax=1000)
+    """Whatever others ask meanwhile; each episode, also of an evaluation, begins with zeros."""
+    built = build(memory, learners=2, Tmax=1000)  # one update an episode
     environment, other = (learner.environment for learner in built.learners)
     agent, brain, before = environment.agent, environment.agent.brain, []  # before each action
 
@@ -375,7 +375,7 @@ def test_a_sample_holds_what_its_thread_has_remembered_in_its_episode(build):
         before.append(agent.remembered)
         a = works(*args, **named)
         other.agent.act(np.ones(2), 0)
-        brain.predict_p(np.ones((1, 66)))
+        brain.predict_p(np.ones((1, 66)))  # 2 numbers that are seen, 64 that are remembered
         return a
     agent.act = act_among_others
     brain.update_parameter_server = unittest.mock.Mock()
@@ -492,7 +492,7 @@ def test_ga3c_gives_each_learner_the_policy_of_its_own_states(build, rng, points
     for brain, s in zip(built.brains, states):
         np.testing.assert_allclose(brain.answer.take(), predictor.brain.predict_p(s), rtol=1e-6)
     assert points == [{"batch/states": 11}]
-    for brain in predictor.brain, trainer.brain:
+    for brain in predictor.brain, trainer.brain:  # which never pull
         assert brain.weights == built.server.weights  # not copies, but the same variables
 
 
