@@ -132,32 +132,33 @@ def test_frames_of_all_workers_and_of_earlier_runs_add_up(actor):
 
 @fault("distributed.Parameters.call", "scores[-new:] if new else []", "scores[-1:]")
 @pytest.mark.timeout(60)  # a lost score would be waited for
-def test_each_score_comes_once(actor, workers):
-    pair = worker(actor), worker(actor)
-    sent, seen = [], []
-    for n in range(60):  # the busier worker has 60 episodes, but tells only its latest fifty
-        built = pair[n % 3 == 0]
-        for _ in range(n % 4):
+def test_every_score_of_every_worker_comes_once_and_in_order(rng, actor, workers):
+    """Scores are 0, 1, 2, ... A worker tells its latest fifty, of which some have come before."""
+    two, sent, came = (worker(actor), worker(actor)), [], []
+    for _ in range(100):
+        built = two[rng.integers(2)]
+        for _ in range(rng.integers(4)):  # episodes that have ended since the last update
             sent.append(float(len(sent)))
             built.progress.episode_ended(sent[-1])
-        play(built, learner=n % 2, frames=1)
-        while len(seen) < len(sent):
-            seen.append(workers.run(learning=True))
-    assert seen == sent and not workers.scores
+        play(built, learner=rng.integers(2), frames=1)
+        while len(came) < len(sent):
+            came.append(workers.run(learning=True))
+    assert came == sent and not workers.scores
 
 
 @fault("distributed.Workers.run", "self.server.saving", "contextlib.nullcontext()")
-def test_while_nothing_is_saved_the_starting_process_takes_over_values_and_frames(actor, workers):
-    built, server, at = worker(actor), workers.server, []
+def test_the_starting_process_takes_values_and_frames_over_while_it_holds_the_lock_for_saving(
+        actor, workers):
+    built, server, seen = worker(actor), workers.server, []
     built.progress.episode_ended(20.0)
-    play(built)
+    play(built, frames=10)
 
-    def remember(*_):
-        at.append((server.progress.frames, values(server)[UPDATES]))
+    def look(*_):
+        seen.append((server.progress.frames, values(server)[UPDATES]))
     server.saving = unittest.mock.MagicMock()
-    server.saving.__enter__.side_effect = server.saving.__exit__.side_effect = remember
+    server.saving.__enter__.side_effect = server.saving.__exit__.side_effect = look
     workers.run(learning=True)
-    assert at == [(0, 0), (110, 1)]
+    assert seen == [(0, 0), (110, 1)]  # when it took the lock and when it gave it back
     np.testing.assert_equal(values(server), actor.look.remote()[2])
 
 
@@ -225,21 +226,28 @@ def test_a_worker_that_failed_ends_the_run_and_one_that_died_does_not(workers, c
     assert capsys.readouterr().err == "Worker 1 has died too often, and is given up\n"
 
 
+def work(fake_ray, seed):
+    fake_ray.remote()(distributed.work).remote(
+        bool, None, a3c.ParameterServer, {}, helpers.options("--seed", seed))
+
+
 @fault("distributed.work", "options.seed % len(cores)", "0")
-@fault("distributed.work", 'raise RuntimeError(f"sys.exit({error.code!r})") from error', "raise")
-def test_each_worker_has_another_core_and_one_that_exits_is_not_started_again(
-        fake_ray, monkeypatch):
-    """Ray starts a task again that ends in SystemExit, but not one that fails otherwise."""
+def test_each_worker_chooses_another_core(fake_ray, monkeypatch):
     cores = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, x: cores.append(x), raising=False)
     monkeypatch.setattr(a3c, "SHARE_ONE_CORE", True)
-    monkeypatch.setattr(a3c, "main", lambda *args: sys.exit("on purpose"))
+    monkeypatch.setattr(a3c, "main", lambda *args: None)
     for seed in 6, 7:  # of the first two workers
-        with pytest.raises(RuntimeError, match="'on purpose'"):
-            fake_ray.remote()(distributed.work).remote(
-                bool, None, a3c.ParameterServer, {}, helpers.options("--seed", seed))
+        work(fake_ray, seed)
     assert cores == [{3}, {5}]
+
+
+@fault("distributed.work", 'raise RuntimeError(f"sys.exit({error.code!r})") from error', "raise")
+def test_sys_exit_in_a_worker_is_a_failure_since_ray_would_start_it_again(fake_ray, monkeypatch):
+    monkeypatch.setattr(a3c, "main", lambda *args: sys.exit("on purpose"))
+    with pytest.raises(RuntimeError, match="'on purpose'"):
+        work(fake_ray, seed=6)
 
 
 @fault("distributed.Workers.start", "server.progress.frames", "0")

@@ -53,31 +53,33 @@ def test_the_forward_pass_of_the_pictures_is_the_one_that_the_script_is_compared
 
 # What the pages say about the pictures
 
-def test_the_lesson_quotes_the_numbers_of_its_pictures():
-    said, run = figures.statistics(), figures.load("run")["evaluation"][:, 1]
-    alone, minus_v, script = figures.recorded_pushes()
+def test_the_lesson_quotes_the_numbers_that_its_pictures_are_drawn_from():
+    computed, evaluations = figures.statistics(), figures.load("run")["evaluation"][:, 1]
+    alone, minus_v, script = figures.recorded_pushes()  # three ways to push π, by name
     longest = max(row[exercises.FRAMES] for row in exercises.load()["0"])
-    negative = said["steps before the end from which the mean advantage is negative"]
+    negative = computed["steps before the end from which the mean advantage is negative"]
     for words in (
-            "means of {:.1f} and {:.1f}".format(*run),
+            "means of {:.1f} and {:.1f}".format(*evaluations),
             "{:,}, {:,} and {:,} frames".format(*(frames for frames, _ in NETWORKS.values())),
-            f"{said[script + ': mean']:.4f} instead of {said[minus_v + ': mean']:.4f}",
-            f"{said[script + OF_TEN]:.4f} with A",
-            f"{said[minus_v + OF_TEN]:.3f} with return − V(s)",
-            f"{said[alone + OF_TEN]:.3f} with the return",
-            f"about {said['samples up to which A is closer']:.0f} samples",
+            f"{computed[script + ': mean']:.4f} instead of {computed[minus_v + ': mean']:.4f}",
+            f"{computed[script + OF_TEN]:.4f} with A",
+            f"{computed[minus_v + OF_TEN]:.3f} with return − V(s)",
+            f"{computed[alone + OF_TEN]:.3f} with the return",
+            f"about {computed['samples up to which A is closer']:.0f} samples",
             f"{longest:,} |",  # a cell of the table
             f"the last {negative:.0f} steps V sinks",
-            f"−{-said['the lowest']:.1f} in some falls"):
+            f"−{-computed['the lowest']:.1f} in some falls",
+            "lowest five steps before the end"):
         assert words in README, words
-    assert "lowest five steps before the end" in README and said["its steps before the end"] == 5
+    assert computed["its steps before the end"] == 5
 
 
 # The recorder
 
 @pytest.mark.parametrize("learners", [1, 2])
-def test_the_recorder_numbers_the_updates_and_tells_what_a_pull_has_seen(monkeypatch, learners):
-    pulled = {0: [], 1: []}  # by each thread, in order: the versions
+def test_the_recorder_numbers_all_updates_and_notes_the_last_one_before_each_pull(
+        monkeypatch, learners):
+    pulled = {0: [], 1: []}  # by each thread, in order: the numbers of the updates
 
     class Brain(timeline.Brain):
         def pull_parameter_server(self):
@@ -86,15 +88,15 @@ def test_the_recorder_numbers_the_updates_and_tells_what_a_pull_has_seen(monkeyp
 
     monkeypatch.setattr(timeline, "Brain", Brain)
     events, during = timeline.record(learners, 2000 * learners, share_one_core=False)
-    made = events[events[:, 3] > 0, 3]
-    assert sorted(made) == list(range(1, len(made) + 1)) and len(made) > 150 * learners
-    assert len(during) == len(pulled[0]) + len(pulled[1]) == len(events) - len(made)
-    for thread in range(learners):
-        own = events[events[:, 1] == thread]
-        pulls, updates = own[::2], own[1::2]  # in turn; each update is of the version pulled
-        assert pulls[:, 2].tolist() == pulled[thread] and not pulls[:, 3].any()
-        assert updates[:, 2].tolist() == pulled[thread][:len(updates)] and updates[:, 3].all()
+    _, thread, last_pulled, made = events.T
+    updates, pulls = made > 0, made == 0
+    assert sorted(made[updates]) == list(range(1, updates.sum() + 1))
+    assert updates.sum() > 150 * learners
+    for number in range(learners):
+        mine = thread == number
+        assert last_pulled[mine & pulls].tolist() == pulled[number]
+        assert last_pulled[mine & updates].tolist() == pulled[number][:(mine & updates).sum()]
     ages = timeline.ages(events)
     assert ages.min() >= 0 and ages.any() == (learners > 1)  # two have met
     assert ages.mean() <= learners - 1  # each update makes the others' gradients one older
-    assert during.min() >= 0 and during.any() <= (learners > 1)
+    assert len(during) == pulls.sum() and during.min() >= 0 and during.any() <= (learners > 1)

@@ -92,27 +92,28 @@ def test_each_starts_and_saves_and_what_it_has_saved_is_filmed(
 
 # Settings
 
-LAMBDA, TRAINING_BATCH = memory.LAMBDA, ga3c.TRAINING_BATCH
+def settings(server):
+    """{name: value} of the constants, and of what the server's optimizer really has."""
+    optimizer = server.optimizer
+    rate = server.session.run(optimizer._learning_rate_tensor)
+    return constants() | {
+        "LAMBDA": memory.LAMBDA, "TRAINING_BATCH": ga3c.TRAINING_BATCH,
+        "LEARNING_RATE": round(float(rate), 8), "RMSPROP_DECAY": optimizer._decay,
+        "epsilon": optimizer._epsilon, "max_norm": getattr(server, "max_norm", None),
+        "anneal_frames": getattr(server, "anneal_frames", None)}
 
 
 @fault("memory_pendulum.main", "NoMemoryServer", "pendulum.Server")
-@pytest.mark.parametrize("name, words, states", [
+@pytest.mark.parametrize("name, words, not_on_page", [
     *[(name, (), {}) for name in NAMES],
     *[(name, ("--no-memory",), {"NUM_STATES": 2}) for name in ("memory", "memory_pendulum")]])
-def test_the_settings_are_those_of_the_page_and_otherwise_the_scripts(
-        put_back, name, words, states):
-    """Without memory nothing changes but the numbers of a state."""
+def test_a_variant_has_the_scripts_settings_but_for_those_that_its_page_lists(
+        put_back, name, words, not_on_page):
     [row] = [cell for program, cell in table("| variant | settings |") if program == f"{name}.py"]
-    of_page = {name: ast.literal_eval(value) for name, value in re.findall(r"(\w+) = ([^`]+)", row)}
-    wanted = constants() | {"LAMBDA": LAMBDA, "TRAINING_BATCH": TRAINING_BATCH, "epsilon": 1e-10,
-                            "max_norm": None, "anneal_frames": None} | of_page | states
-    server = Built(1, **classes_of(module(name), *words)).server
-    rate = server.session.run(server.optimizer._learning_rate_tensor)
-    assert wanted == constants() | {
-        "LAMBDA": memory.LAMBDA, "TRAINING_BATCH": ga3c.TRAINING_BATCH,
-        "LEARNING_RATE": pytest.approx(rate), "RMSPROP_DECAY": server.optimizer._decay,
-        "epsilon": server.optimizer._epsilon, "max_norm": getattr(server, "max_norm", None),
-        "anneal_frames": getattr(server, "anneal_frames", None)}
+    on_page = {setting: ast.literal_eval(value)
+               for setting, value in re.findall(r"(\w+) = ([^`]+)", row)}
+    wanted = settings(Built(1).server) | on_page | not_on_page
+    assert settings(Built(1, **classes_of(module(name), *words)).server) == wanted
 
 
 @fault("memory.Remembering.__init__", "seen != (SEEN,)", "seen < (SEEN,)")
@@ -273,12 +274,13 @@ def memory_pong_numpy(w, s):
 
 @fault("memory_pendulum.Server._build_model", "critic(x, h2)", "critic(x, h1)")
 @fault("memory_pong.Server._build_model", "h[:1]", "0 * h[:1]")
-@pytest.mark.parametrize("variant, numpy, remembered, scale", [
+@pytest.mark.parametrize("variant, reference, remembered, scale", [
     (pendulum, pendulum_numpy, 0, 0.7), (memory, memory_numpy, 64, 0.7),
     (memory_pendulum, memory_pendulum_numpy, 256, 0.7), (pong, pong_numpy, 0, 0.05),
     (memory_pong, memory_pong_numpy, 512, 0.05)])
 def test_policy_value_and_memory_of_successive_states_equal_numpy(
-        put_back, rng, variant, numpy, remembered, scale):
+        put_back, rng, variant, reference, remembered, scale):
+    """Of three states with pictures for Pong, else with any numbers; the weights are random."""
     server_class, words = classes_of(variant)["server_class"], options()
     s = rng.normal(size=(3, a3c.NUM_STATES))
     if variant in (pong, memory_pong):
@@ -292,7 +294,7 @@ def test_policy_value_and_memory_of_successive_states_equal_numpy(
         put(server.session, server.weights,
             [rng.normal(size=w.shape) * scale for w in server.weights])
         weights, got = server.session.run([server.weights, outputs])
-    for x, want in zip(got, numpy(weights, s), strict=True):
+    for x, want in zip(got, reference(weights, s), strict=True):
         np.testing.assert_allclose(x, want, rtol=1e-3, atol=1e-5)
 
 
@@ -394,23 +396,21 @@ def test_a_sample_holds_what_its_thread_has_remembered_in_its_episode(build):
 
 
 @fault("memory.Brain.build_loss", "later >= 0", "later > 0")
-@pytest.mark.parametrize("variant, without_memory, gamma_lambda", [
-    (memory, a3c.LocalBrain, 0.99 * 0.95), (memory_pendulum, pendulum.Brain, 0.9 * 0.95),
-    (memory_pong, a3c.LocalBrain, 0.99 * 1)])
-def test_with_memory_the_loss_and_its_slopes_are_those_of_generalized_advantages(
-        put_back, rng, variant, without_memory, gamma_lambda):
-    brain_class, n = classes_of(variant)["brain_class"], 20
-    p, remembered = rng.uniform(0.1, 1, (n, a3c.NUM_ACTIONS)), rng.normal(size=(n, 64))
-    v, delta = rng.normal(size=(2, n))
-    advantage = [sum(gamma_lambda ** (u - t) * delta[u] for u in range(t, n)) for t in range(n)]
-    number, shape = brain_class.actions
+@pytest.mark.parametrize("variant, without_memory, actions, gamma_lambda", [
+    (memory, a3c.LocalBrain, [1] * 20, 0.99 * 0.95),
+    (memory_pendulum, pendulum.Brain, [[1.0]] * 20, 0.9 * 0.95),
+    (memory_pong, a3c.LocalBrain, [1] * 20, 0.99 * 1)])
+def test_a_loss_with_memory_and_its_slopes_are_those_of_generalized_advantages(
+        put_back, rng, variant, without_memory, actions, gamma_lambda):
+    """A brain without memory has the same, if its advantages are those sums (GAE)."""
+    brain = object.__new__(classes_of(variant)["brain_class"])  # its loss needs no network
+    delta = rng.normal(size=20)
+    advantage = [sum(gamma_lambda ** (u - t) * delta[u] for u in range(t, 20)) for t in range(20)]
     with tf.Graph().as_default(), tf.Session() as session:
-        a = tf.ones([n, 1][:len(shape)], number)
-        p, remembered, v, delta, advantage = (
-            tf.constant(x, tf.float32) for x in (p, remembered, v, delta, advantage))
-        brain = object.__new__(brain_class)  # its loss needs no network
-        both = tf.concat([p, remembered], axis=1)
-        got = brain.build_loss(both, v, a, tf.stop_gradient(v + delta))
+        p = tf.constant(rng.uniform(0.1, 1, (20, a3c.NUM_ACTIONS)), tf.float32)
+        p_and_memory = tf.concat([p, tf.ones([20, 64])], axis=1)
+        v, a = tf.constant(rng.normal(size=20), tf.float32), tf.constant(actions)
+        got = brain.build_loss(p_and_memory, v, a, tf.stop_gradient(v + delta))
         wanted = without_memory.build_loss(None, p, v, a, tf.stop_gradient(v + advantage))
         slopes = [tf.gradients(tf.add_n(terms), [p, v]) for terms in (got, wanted)]
         for x, y in zip(*session.run([[*got, *slopes[0]], [*wanted, *slopes[1]]])):
@@ -438,9 +438,9 @@ def test_all_threads_end_whichever_fails_first(build, program, name, place):
     [worker] = [worker for worker in workers if worker.name == name]
     path, _, method = place.rpartition(".")
     owner = operator.attrgetter(path)(worker)
-    calls = iter([getattr(owner, method)] * 3)
-    setattr(owner, method, lambda *args, **named: next(calls)(*args, **named))
-    with pytest.raises(RuntimeError, match=f"^{name} failed: StopIteration"):
+    four_calls = [unittest.mock.DEFAULT] * 3 + [ValueError("on purpose")]
+    setattr(owner, method, unittest.mock.Mock(wraps=getattr(owner, method), side_effect=four_calls))
+    with pytest.raises(RuntimeError, match=f"^{name} failed: .*on purpose"):
         built.run()
 
 
