@@ -27,7 +27,7 @@ def new_agent(p=(0.5, 0.5)):
        rewards=st.lists(st.floats(-100, 100), min_size=1, max_size=40), fell=st.booleans())
 @example(n=5, gamma=0.9, rewards=LONG, fell=True)  # a running sum would lose its digits
 def test_n_step_returns_equal_sums_of_discounted_rewards(n, gamma, rewards, fell):
-    """All numbers of state t are t, and action t is t % 2"""
+    """Each step becomes one sample. All numbers of state t are t, and action t is t % 2."""
     agent, steps = new_agent(), len(rewards)
     with unittest.mock.patch.multiple(a3c, N_STEP_RETURN=n, GAMMA=gamma):
         for t, r in enumerate(rewards):
@@ -47,25 +47,23 @@ def test_n_step_returns_equal_sums_of_discounted_rewards(n, gamma, rewards, fell
 
 @fault("Agent.explore", "1.0", "9.0")
 @fault("EPS_STEPS", "1600", "160")
+@fault("Agent.act", "self.explore(p, frame)", "self.explore(p, 0)")
 @pytest.mark.parametrize("frame, epsilon, p", [
     (0, 0.5, [0.001, 0.999]), (800, 0.3, [0.1, 0.8, 0.1]), (1600, 0.1, [0.9, 0.1]),
     (5000, 0.1, [0.9, 0.1])])
-def test_actions_follow_epsilon_and_the_policy(monkeypatch, frame, epsilon, p):
+def test_actions_are_random_with_an_epsilon_that_falls_and_otherwise_follow_the_policy(
+        monkeypatch, frame, epsilon, p):
     monkeypatch.setattr(a3c, "NUM_ACTIONS", len(p))
     monkeypatch.setattr(a3c, "EPS_END", 0.1)
     agent, draws = new_agent(p), 6000
     drawn = collections.Counter(agent.act(STATE, frame) for _ in range(draws))
-    for action, chance in enumerate(p):
-        chance = epsilon / len(p) + (1 - epsilon) * chance
+    for action, policy in enumerate(p):
+        chance = epsilon / len(p) + (1 - epsilon) * policy
         deviation = (draws * chance * (1 - chance)) ** 0.5
         assert abs(drawn[action] - draws * chance) < 5 * deviation
 
 
-@fault("Agent.act", "self.explore(p, frame)", "self.explore(p, 0)")
-@pytest.mark.parametrize("p, likeliest", [([0.49, 0.51], 1), ([0.5, 0.5], 0)])  # 0: the first
-def test_explore_chooses_a_learners_actions_and_greedy_play_takes_the_likeliest(p, likeliest):
-    agent = new_agent(p)
-    agent.explore = unittest.mock.Mock(return_value=7)
-    assert agent.act(STATE, 5) == 7
-    assert agent.act(STATE, 6, greedy=True) == likeliest
-    agent.explore.assert_called_once_with(pytest.approx(p), 5)
+@fault("Agent.act", "if greedy", "if False")
+@pytest.mark.parametrize("p, likeliest", [([0.4, 0.6], 1), ([0.5, 0.5], 0)])
+def test_greedy_play_takes_the_likeliest_action_or_the_first_of_equals(p, likeliest):
+    assert [new_agent(p).act(STATE, 0, greedy=True) for _ in range(9)] == [likeliest] * 9

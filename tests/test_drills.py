@@ -212,6 +212,7 @@ def test_learners_share_one_core_and_the_other_threads_are_free(monkeypatch, sha
     assert len(core) == (1 if share is None else len(ALL_CORES))
 
 
+@fault("Environment.__init__", "self.server = parameter_server", "pass")
 @fault("main", "graph.finalize()", "pass")
 def test_the_graph_is_finalized_before_any_thread_plays():
     class Environment(a3c.Environment):

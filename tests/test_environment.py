@@ -35,7 +35,7 @@ def play(env, learning):
 
 @fault("Environment.run", "learning and step % Tmax == 0", "learning and step == 0")
 @fault("Environment.run", "done or step % Tmax == 0", "step % Tmax == 0")
-def test_a_learner_pulls_plays_ten_steps_and_updates():
+def test_a_learner_pulls_plays_ten_steps_or_to_the_end_and_updates():
     score, progress, names, arguments = play(EndsAt(12, reward=2.5), LEARNER)
     step = ["next_frame", "act", "step", "reward", "advantage_push_local_brain"]
     first = ["next_frame", "pull_parameter_server", *step[1:]]
@@ -43,7 +43,8 @@ def test_a_learner_pulls_plays_ten_steps_and_updates():
     assert [name for name in names if name not in ("predict_p", "train_push")] == [
         *first, *step * 9, *update, *first, *step, *update]
     assert set(arguments["next_frame"]) == {(LEARNER,)}
-    assert [told[1:] for told in arguments["act"]] == [(frame, False) for frame in range(12)]
+    frames_and_greedy = [(frame, greedy) for _, frame, greedy in arguments["act"]]
+    assert frames_and_greedy == [(frame, False) for frame in range(12)]
     assert (score, progress.frames) == (12 * 2.5, 12)
 
 
@@ -57,26 +58,31 @@ def test_the_test_thread_only_plays_and_takes_the_likeliest_actions():
 
 
 @fault("Environment.reward", "step < 199", "step < 200")
-@fault("Environment.run", "step, done, terminal)", "step, done, terminated)")
-@pytest.mark.parametrize("falls, limit_is_end, last_reward, terminal", [
-    pytest.param(12, True, -1, True, id="falls at step 12"),
-    pytest.param(198, True, -1, True, id="falls at step 198"),
-    pytest.param(199, True, 1, True, id="falls at step 199"),
-    pytest.param(None, True, 1, True, id="time limit, an end"),
-    pytest.param(None, False, 1, False, id="time limit, no end"),
-    pytest.param(200, False, 1, True, id="falls at the time limit")])
-def test_the_last_reward_tells_success_and_V_counts_only_if_it_could_go_on(
-        monkeypatch, falls, limit_is_end, last_reward, terminal):
-    monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", limit_is_end)
-    env, steps = EndsAt(falls, reward=2.5), falls or 200
+@pytest.mark.parametrize("falls, last", [(12, -1), (198, -1), (199, 1), (200, 1), (None, 1)])
+def test_a_learners_rewards_are_0_and_at_the_end_1_from_step_199_on_and_before_minus_1(falls, last):
+    """The environment's own rewards, 2.5 a step, don't count."""
+    env = EndsAt(falls, reward=2.5)
     _, _, _, arguments = play(env, LEARNER)
-    told = [(s[0], r, s_[0], *rest) for s, r, s_, *rest in arguments["reward"]]
-    assert told == [(n - 1, 2.5, n, n, n == steps, terminal and n == steps)
-                    for n in range(1, steps + 1)]
-    s, a, R, _, discounts = map(np.array, zip(*arguments["train_push"]))
-    assert s[:, 0].tolist() == list(range(steps)) and a.tolist() == env.actions
+    s, a, R, _, _ = map(np.array, zip(*arguments["train_push"]))
+    assert s[:, 0].tolist() == list(range(falls or 200)) and a.tolist() == env.actions
     np.testing.assert_allclose(R[:-5], 0)  # the last reward reaches five steps back
-    np.testing.assert_allclose(R[-5:], last_reward * 0.99 ** np.array([4, 3, 2, 1, 0]))
+    np.testing.assert_allclose(R[-5:], last * 0.99 ** np.array([4, 3, 2, 1, 0]))
+
+
+@fault("Environment.run", "step, done, terminal)", "step, done, terminated)")
+@pytest.mark.parametrize("falls, limit_is_end, terminal", [
+    pytest.param(12, True, True, id="the pole falls"),
+    pytest.param(None, True, True, id="a time limit that is an end"),
+    pytest.param(None, False, False, id="a time limit that is no end"),
+    pytest.param(200, False, True, id="the pole falls at the time limit")])
+def test_v_of_an_episodes_last_state_counts_only_after_a_time_limit_that_is_no_end(
+        monkeypatch, falls, limit_is_end, terminal):
+    monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", limit_is_end)
+    _, _, _, arguments = play(EndsAt(falls), LEARNER)
+    last, steps = falls or 200, range(1, (falls or 200) + 1)
+    assert [(s[0], r, s_[0], *rest) for s, r, s_, *rest in arguments["reward"]] == [
+        (step - 1, 1, step, step, step == last, step == last and terminal) for step in steps]
+    discounts = [discount for *_, discount in arguments["train_push"]]
     np.testing.assert_allclose(discounts[:-5], 0.99 ** 5)
     np.testing.assert_allclose(discounts[-5:], 0.99 ** np.array([5, 4, 3, 2, 1]) * (not terminal))
 
@@ -91,40 +97,37 @@ def test_each_thread_has_its_own_environment_agent_and_brain():
         assert len(set(map(id, owned))) == 3, part
 
 
-@fault("GraphCall.__init__", "tensor.dtype.as_numpy_dtype", "float")
 @fault("LocalBrain.update_parameter_server", "self.train_queue.clear()", "pass")
-@pytest.mark.parametrize("steps", [10, 2])  # 2: some updates find no sample
-def test_states_of_float64_can_be_learned_from_and_every_sample_is_used_once(monkeypatch, steps):
-    monkeypatch.setattr(a3c, "Tmax", steps)
+@pytest.mark.parametrize("tmax", [10, 2])  # 2: some updates find no sample
+def test_every_sample_is_used_in_one_update(monkeypatch, tmax):
+    monkeypatch.setattr(a3c, "Tmax", tmax)
     built = Built(1)
     [brain] = built.brains
     brain._update = unittest.mock.Mock(wraps=brain._update)
-    before = built.values(built.server.weights)
     for length in 4, 1, 60:
         built.learners[0].environment.env = EndsAt(length)
         built.learners[0].environment.run(LEARNER)
         assert brain.train_queue == []
     used = [s[0] for call in brain._update.call_args_list for s in call.args[0]]
     assert used == [*range(4), 0, *range(60)]
-    for old, new in zip(before, built.values(built.server.weights)):
-        assert np.isfinite(new).all() and not np.array_equal(old, new)
 
 
 @fault("main", 'f"{options.seed} {name}"', 'f"{options.seed} {thread_type}"')
 @fault("main", 'f"{options.seed} {name}"', "name")
-def test_each_episode_starts_elsewhere_but_the_same_for_the_same_seed():
+def test_each_episode_of_each_thread_starts_differently_and_the_same_seed_repeats_all_starts():
     class Environment(a3c.Environment):
         def __init__(self, *args):
             super().__init__(*args)
             self.env, self.agent.act = EndsAt(1), lambda *args, **kwargs: 0
-            for _ in range(2):
+            for _ in range(2):  # here, where no other thread plays yet
                 self.run(TESTER)
-                starts.append(self.env.seed)
+                reset_seeds.append(self.env.seed)
 
-    starts = []
+    reset_seeds = []
     for seed in 0, 0, 1:
         run("--workers", 2, "--max-frames", 1, "--seed", seed, environment_class=Environment)
-    first, again, other = starts[:6], starts[6:12], starts[12:]  # two learners, the test thread
+    # Two episodes of two learners and of the test thread
+    first, again, other = reset_seeds[:6], reset_seeds[6:12], reset_seeds[12:]
     assert first == again and len({*first, *other}) == 12
 
 

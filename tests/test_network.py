@@ -20,7 +20,8 @@ def built(rng):
 
 
 @fault("ParameterServer._build_model", "tf.nn.relu", "tf.nn.elu")
-def test_the_policy_equals_numpy(built, rng):
+@fault("GraphCall.__init__", "tensor.dtype.as_numpy_dtype", "float")
+def test_the_policy_of_float64_states_equals_numpy(built, rng):
     [brain, _], s = built.brains, batch(rng)[0]
     wanted, _ = forward(built.values(brain.weights), s)
     np.testing.assert_allclose(brain.predict_p(s), wanted, rtol=1e-4, atol=1e-6)
@@ -28,7 +29,7 @@ def test_the_policy_equals_numpy(built, rng):
 
 @fault("LocalBrain.build_loss", "p_taken + 1e-10", "p_taken")
 @fault("LocalBrain.build_loss", "LOSS_V * tf", "0.5 * tf")
-def test_terms_of_the_loss_equal_numpy_even_where_the_policy_is_certain(rng, monkeypatch):
+def test_loss_terms_equal_numpy_for_other_settings_and_for_a_policy_of_1_and_0(rng, monkeypatch):
     monkeypatch.setattr(a3c, "LOSS_V", 1.5)  # three times its own value
     monkeypatch.setattr(a3c, "LOSS_ENTROPY", 0.04)  # four times
     p = np.array([[1, 0], [1, 0], [0, 1], [0.5, 0.5], [0.3, 0.7], [0.9, 0.1]], np.float32)
@@ -43,12 +44,13 @@ def test_terms_of_the_loss_equal_numpy_even_where_the_policy_is_certain(rng, mon
 @fault("ParameterServer.build_update", "self.optimizer", "self.build_optimizer()")
 @fault("LocalBrain.build_loss", "tf.stop_gradient(advantage)", "advantage")
 @fault("LocalBrain._build_graph", "discount * v_", "v_")
-def test_updates_equal_numpy_and_learners_share_the_averages(built, rng, points):
+def test_updates_equal_numpy_with_rmsprops_averages_shared_by_learners(built, rng, points):
+    """Each gradient is that of the learner's own weights, but only the server's weights move."""
     copies = [brain.weights for brain in built.brains]
-    weights, *local = built.values([built.server.weights, *copies])
+    weights, *stale = built.values([built.server.weights, *copies])
     squares = [np.ones_like(w) for w in weights]  # as TensorFlow 1 starts them
     for turn in range(10):
-        own, samples = local[turn % 2], batch(rng)
+        own, samples = stale[turn % 2], batch(rng)
         update(built.brains[turn % 2], *samples)
         gradients = gradient(own, *samples)
         rmsprop(weights, squares, gradients)
@@ -56,17 +58,17 @@ def test_updates_equal_numpy_and_learners_share_the_averages(built, rng, points)
         actor, critic, entropy = terms(own, own, *samples)
         curves = {"loss/actor": actor, "loss/critic": critic, "loss/entropy": entropy,
                   "gradient": sum((g ** 2).sum() for g in gradients) ** 0.5}
-        [point] = points
+        [point] = points  # of this update
         points.clear()
         assert point.keys() == curves.keys()
         for x, y in zip([*got, *map(point.get, curves)], [*weights, *squares, *curves.values()],
                         strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-4, atol=2e-6)
-    assert all(map(same, local, built.values(copies)))  # only the server's weights move
+    assert all(map(same, stale, built.values(copies)))
 
 
 @fault("LocalBrain.update_parameter_server", "not math.isfinite(norm)", "math.isnan(norm)")
-@pytest.mark.parametrize("number", [np.nan, 1e30])  # 1e30: only its square is infinite
+@pytest.mark.parametrize("number", [np.nan, 1e30])  # 1e30: only the gradient's norm is infinite
 def test_a_gradient_that_is_not_finite_is_an_error(built, rng, number):
     s, a, R, s_, discount = batch(rng)
     R[3] = number
@@ -74,7 +76,7 @@ def test_a_gradient_that_is_not_finite_is_an_error(built, rng, number):
         update(built.brains[0], s, a, R, s_, discount)
 
 
-def test_of_updates_that_meet_none_is_lost(rng):
+def test_none_of_the_updates_that_four_learners_make_at_once_is_lost(rng):
     built, samples, barrier = Built(4), batch(rng), threading.Barrier(4)
     weights = built.values(built.server.weights)
     squares = [np.ones_like(w) for w in weights]
@@ -86,11 +88,11 @@ def test_of_updates_that_meet_none_is_lost(rng):
             update(brain, *samples)
     with concurrent.futures.ThreadPoolExecutor(4) as four:
         list(four.map(work, built.brains))
-    gradients = gradient(weights, *samples)  # the same for all, all the time
+    gradients = gradient(weights, *samples)  # always the same, because nobody pulls again
     for _ in range(4 * 50):
         rmsprop(weights, squares, gradients)
     got = built.values([*averages(built.server), *built.server.weights])
-    for x, want in zip(got, squares + weights):  # one that is lost makes a difference of 0.01
+    for x, want in zip(got, squares + weights):  # a lost update would change the averages by 1%
         np.testing.assert_allclose(x, want, rtol=2e-3, atol=1e-4)
 
 
@@ -106,7 +108,7 @@ def test_pull_and_push_copy_every_weight_and_nothing_else(built):
 
 
 @fault("GraphCall.__call__", "self.function is None", "True")
-def test_a_part_of_the_graph_is_prepared_once_not_at_each_call():
+def test_a_graph_call_prepares_its_part_of_the_graph_once_not_at_each_call():
     with tf.Graph().as_default(), tf.Session() as session:
         x = tf.placeholder(tf.float32)
         watched = unittest.mock.Mock(wraps=session)
@@ -115,7 +117,7 @@ def test_a_part_of_the_graph_is_prepared_once_not_at_each_call():
         watched._make_callable_from_options.assert_called_once()  # each would take memory
 
 
-def test_a_brain_with_other_layers_than_the_server_is_an_error_not_a_network_of_zeros():
+def test_a_brain_with_more_layers_than_the_server_is_an_error():
     class Brain(a3c.LocalBrain):
         def _build_model(self):
             a3c.layer("another", 4, 4)
