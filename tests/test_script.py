@@ -45,7 +45,7 @@ def learned(tmp_path_factory):
     return folder, out
 
 
-def test_it_learns_up_to_the_first_evaluation_above_199_and_says_so(learned):
+def test_a_run_learns_up_to_the_first_evaluation_above_199_and_says_so(learned):
     first, *_, end, films, one, two = learned[1].splitlines()
     assert first == "Seed 1, 8 learning threads"
     assert end.startswith("Learned after ") and films.startswith("Films: ")
@@ -56,19 +56,19 @@ def test_it_learns_up_to_the_first_evaluation_above_199_and_says_so(learned):
 
 @fault("show_episodes", "environment.env = env", "pass")
 @fault("show_episodes", "env.close()  # this", "pass  # this")
-def test_it_films_every_step_of_each_test_episode(learned):
+def test_a_run_films_every_step_of_each_test_episode(learned):
     folder, out = learned
     [films] = (folder / "movie" / "A3C").iterdir()
     assert f"Films: {films.relative_to(folder)}\n" in out and films.name.endswith("-seed1")
     for episode, score in enumerate(numbers(r"^Test episode \d: score (\d+)$", out), start=1):
         film = iio.imread(films / f"test-{episode}-episode-0.mp4")
-        assert film.shape[1:] == (400, 600, 3) and len(film) - score in (0, 1)
+        assert film.shape[1:] == (400, 600, 3) and len(film) in (score, score + 1)  # + 1: the start
         dark = (film[:, 285:300] < 60).all(axis=3)  # the cart's body, above its track
         assert dark.any(axis=(1, 2)).all()
 
 
 @fault("ParameterServer.save", " and not self.options.play", "")
-def test_what_it_learned_is_saved_and_plays_back_as_well(learned, capfd):
+def test_play_shows_the_learned_policy_from_its_checkpoint_and_writes_nothing(learned, capfd):
     folder, out = learned
     before = contents(folder)
     status, server = run("--play", "--checkpoint", folder / "saved", "--test-episodes", 100)
@@ -81,7 +81,7 @@ def test_what_it_learned_is_saved_and_plays_back_as_well(learned, capfd):
 
 
 @fault("main", "tf.set_random_seed(options.seed)", "pass")
-def test_one_worker_and_one_seed_give_the_same_run(tmp_path, capfd):
+def test_one_worker_repeats_its_run_with_the_same_seed_but_not_with_another(tmp_path, capfd):
     words = "--max-frames", 3000, "--checkpoint"
     for folder, seed in ("a", 7), ("b", 8):
         assert run(*words, tmp_path / folder, "--seed", seed)[0] == NOT_LEARNED
@@ -89,12 +89,12 @@ def test_one_worker_and_one_seed_give_the_same_run(tmp_path, capfd):
     words = "--render", "none", "--workers", 1, *words, "c", "--seed", 7
     again = finish(start(*words, cwd=tmp_path))[1]  # in another process
     out, again = (re.sub(r"^\d+\.\d s, ", "", text, flags=re.M) for text in (out, again))
-    assert again.count("\n") > 3 and out.startswith(again)
+    assert again.count("\n") > 3 and out.startswith(again)  # out: first a's, then b's
     a, b, c = (saved_values(tmp_path / folder / "model-3000") for folder in "abc")
     assert same(a.values(), c.values()) and not same(a.values(), b.values())
 
 
-def test_nothing_of_a_run_stays_in_memory():
+def test_runs_that_are_over_do_not_pile_up_in_memory():
     servers = [weakref.ref(run("--max-frames", 300)[1]) for _ in range(3)]
     gc.collect()
     assert [server() for server in servers] == [None] * 3
@@ -112,7 +112,7 @@ def clock(monkeypatch):
 
 
 @fault("Progress.__init__", "50", "51")
-def test_every_fifty_episodes_and_around_an_evaluation_it_says_how_far_it_is(
+def test_progress_is_printed_every_fifty_episodes_and_at_an_evaluation(
         clock, monkeypatch, capfd):
     for name, value in ("SHARE_ONE_CORE", False), ("THRESHOLD_EPISODES", 2), (
             "EVALUATION_EPISODES", 4):
@@ -196,12 +196,12 @@ def test_logdir_holds_the_graph_and_all_curves(tmp_path, monkeypatch):
 
 # Films and windows
 
-def show(words, capfd):
+def show(options, capfd):
     """Film an episode of a policy that has learned nothing. Returns its score."""
     pytest.importorskip("gymnasium")  # see `learned`
-    words.test_episodes = 1
-    a3c.prepare_films(words)
-    a3c.show_episodes(Built(1).tester.environment, words)
+    options.test_episodes = 1
+    a3c.prepare_films(options)
+    a3c.show_episodes(Built(1).tester.environment, options)
     [score] = numbers(r"^Test episode 1: score (\d+)$", capfd.readouterr().out)
     return score
 
@@ -219,39 +219,39 @@ def parse_on(platform, variables, *words):
 
 @fault("show_episodes", "os.makedirs(folder)", "os.makedirs(folder, exist_ok=True)")
 @fault("prepare_films", 'os.environ["SDL_VIDEODRIVER"] = "dummy"', "pass")
-def test_each_run_films_into_a_folder_of_its_own_and_needs_no_screen(tmp_path, monkeypatch, capfd):
+def test_each_run_films_into_a_new_folder_and_on_sdls_dummy_screen(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "new" / "films"))
-    words = a3c.parse(["--render", "video"])
+    options = a3c.parse(["--render", "video"])
     for runs in 1, 2:
         monkeypatch.setattr(a3c.time, "strftime", lambda pattern, now=f"12000{runs}": now)
-        show(words, capfd)
+        show(options, capfd)
         assert len(list(tmp_path.glob("new/films/*/test-1-episode-0.mp4"))) == runs
     before = contents(tmp_path)
     with pytest.raises(FileExistsError):
-        show(words, capfd)  # in the same second as the second run
+        show(options, capfd)  # in the same second as the second run
     assert contents(tmp_path) == before and a3c.os.environ["SDL_VIDEODRIVER"] == "dummy"
 
 
 @fault("show_episodes", "options.window", "False")
-def test_a_window_shows_every_step_that_is_filmed(tmp_path, monkeypatch, capfd):
+def test_human_shows_every_step_in_a_window_and_films_it_too(tmp_path, monkeypatch, capfd):
     pygame = pytest.importorskip("pygame")
     monkeypatch.setattr(a3c, "FILMS", str(tmp_path))
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")  # draws into a window that nobody sees
     pictures = unittest.mock.Mock(wraps=pygame.display.flip)
     monkeypatch.setattr(pygame.display, "flip", pictures)
     score = show(parse_on("linux", {"DISPLAY": ":0"}, "--render", "human"), capfd)
-    assert pictures.call_count == score + 1 and len(film_lengths(tmp_path)) == 1
+    assert pictures.call_count == score + 1 and len(film_lengths(tmp_path)) == 1  # + 1: the start
 
 
 @fault("parse", '("auto", "human")', '("auto", "human", "video")')
 @fault("parse", 'options.render == "human" and not screen', "False")
-@pytest.mark.parametrize("platform, variables, screen", [
+@pytest.mark.parametrize("platform, variables, possible", [
     ("linux", {"DISPLAY": ":0"}, True), ("linux", {"WAYLAND_DISPLAY": "wayland-0"}, True),
     ("win32", {}, True), ("linux", {}, False), ("darwin", {"DISPLAY": ":0"}, False)])
-def test_auto_and_human_open_a_window_where_there_is_a_screen(capfd, platform, variables, screen):
-    for render, window in ("auto", screen), ("video", False), ("none", False):
+def test_auto_and_human_open_a_window_where_it_is_possible(capfd, platform, variables, possible):
+    for render, window in ("auto", possible), ("video", False), ("none", False):
         assert parse_on(platform, variables, "--render", render).window == window
-    if screen:
+    if possible:
         assert parse_on(platform, variables, "--render", "human").window
     else:
         with pytest.raises(SystemExit, match=str(WRONG_OPTION)):
@@ -262,11 +262,11 @@ def test_auto_and_human_open_a_window_where_there_is_a_screen(capfd, platform, v
 # Checkpoints
 
 @fault("restore_checkpoint", 'tf.global_variables("parameter_server/")', "server.weights")
-def test_a_checkpoint_loads_whole_wherever_it_is_moved(saved):
+def test_a_moved_checkpoint_still_restores_all_weights_and_all_of_rmsprops_variables(saved):
     values = saved_values(saved.rename(saved.with_name("moved")))
     layers = itertools.product(("hidden", "actor", "critic"), ("weights", "biases"))
-    assert set(values) == {f"parameter_server/{layer}/{array}{average}" for layer, array in layers
-                           for average in ("", "/RMSProp", "/RMSProp_1")}
+    assert set(values) == {f"parameter_server/{layer}/{array}{slot}" for layer, array in layers
+                           for slot in ("", "/RMSProp", "/RMSProp_1")}
     status, server = run("--play", "--checkpoint", saved.with_name("moved"))
     with server.session.graph.as_default():
         variables = tf.global_variables("parameter_server/")
@@ -275,27 +275,27 @@ def test_a_checkpoint_loads_whole_wherever_it_is_moved(saved):
 
 
 @fault("restore_checkpoint", "server.progress.max_frames += frames", "pass")
-def test_learning_goes_on_from_a_checkpoint_as_many_frames_as_wanted(saved, capfd):
+def test_max_frames_counts_only_the_frames_after_the_checkpoint_a_run_continues_from(saved, capfd):
     class Environment(a3c.Environment):
         def reward(self, *args):  # called once a step
             rewards.append(super().reward(*args))
             return rewards[-1]
-    for last, total in (50, 750), (750, 1450):
-        before, rewards = saved_values(saved / f"model-{last}"), []
+    for frames in 50, 750:
+        before, rewards = saved_values(saved / f"model-{frames}"), []
         capfd.readouterr()
         words = "--checkpoint", saved, "--max-frames", 700
         assert run(*words, environment_class=Environment)[0] == NOT_LEARNED
         assert len(rewards) == 700
         first, second, *_, end = capfd.readouterr().out.splitlines()
-        assert first == f"Continues after {last} frames" and second.startswith("Seed ")
-        assert end == f"Not learned after {total} frames"
-        values = saved_values(saved / f"model-{total}")
+        assert first == f"Continues after {frames} frames" and second.startswith("Seed ")
+        assert end == f"Not learned after {frames + 700} frames"
+        values = saved_values(saved / f"model-{frames + 700}")
         assert not any((before[name] == values[name]).all() for name in before)
 
 
 @fault("main", "time.monotonic() > next_save", "False")
-def test_it_saves_every_minute_and_at_the_end(clock):
-    """`main` looks at the clock once a second; the run is stopped after 200 seconds."""
+def test_a_run_saves_every_minute_and_at_its_end(clock):
+    """`main` looks once a second whether more than 60 have passed. After 200 the run is stopped."""
     class Server(a3c.ParameterServer):
         def initialize(self):
             super().initialize()
@@ -321,12 +321,12 @@ class Adam(a3c.ParameterServer):
 
 
 @fault("ParameterServer.build_update", '"parameter_server/"', '"elsewhere/"')
-def test_a_run_goes_on_with_the_weights_and_with_the_variables_of_another_optimizer(tmp_path):
+def test_a_run_with_adam_goes_on_with_the_saved_weights_and_with_adams_own_variables(tmp_path):
     words = "--checkpoint", tmp_path, "--max-frames", 300  # at least 30 updates
-    _, first = run(*words, server_class=Adam)
+    _, earlier = run(*words, server_class=Adam)
     before = saved_values(tmp_path)["parameter_server/beta1_power"]
-    _, second = run(*words, server_class=Adam)
-    assert same(second.first, weights_of(first))
+    _, later = run(*words, server_class=Adam)
+    assert same(later.first, weights_of(earlier))
     assert saved_values(tmp_path)["parameter_server/beta1_power"] <= before * 0.9 ** 30
 
 
@@ -339,7 +339,7 @@ def test_a_run_goes_on_with_the_weights_and_with_the_variables_of_another_optimi
     "--render film", "--speed", "--play", "--play --checkpoint empty",
     "--play --checkpoint missing", "--checkpoint=", "--checkpoint file", "--checkpoint file/below",
     "--logdir=", "--logdir file/below"])
-def test_bad_input_is_refused_in_one_line_that_names_it(tmp_path, monkeypatch, capfd, words):
+def test_a_wrong_option_is_refused_in_one_line_that_names_it(tmp_path, monkeypatch, capfd, words):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("text")
     monkeypatch.chdir(tmp_path)
@@ -350,15 +350,14 @@ def test_bad_input_is_refused_in_one_line_that_names_it(tmp_path, monkeypatch, c
 
 @fault("restore_checkpoint", "shapes.get(v.op.name) != v.shape", "False")
 @pytest.mark.parametrize("pattern, damage", [
-    ("*.data*", lambda path: path.write_bytes(path.read_bytes()[:-100])),
-    ("*.index", lambda path: path.unlink()),
-    ("checkpoint", lambda path: path.write_bytes(b"\xff\xfe")),
-    ("checkpoint", lambda path: setattr(a3c, "HIDDEN_UNITS", 17))])
-def test_a_checkpoint_that_is_damaged_or_another_networks_is_refused_and_left_alone(
+    ("*.data*", lambda path, _: path.write_bytes(path.read_bytes()[:-100])),
+    ("*.index", lambda path, _: path.unlink()),
+    ("checkpoint", lambda path, _: path.write_bytes(b"\xff\xfe")),
+    ("checkpoint", lambda _, patch: patch.setattr(a3c, "HIDDEN_UNITS", 17))])
+def test_a_checkpoint_that_is_damaged_or_of_another_network_is_refused_and_left_alone(
         saved, monkeypatch, capfd, pattern, damage):
-    monkeypatch.setattr(a3c, "HIDDEN_UNITS", 16)  # as before in the end
     [path] = saved.glob(pattern)
-    damage(path)
+    damage(path, monkeypatch)
     before = contents(saved)
     assert "--checkpoint: nothing" in refusal(capfd, "--checkpoint", saved)
     assert contents(saved) == before
@@ -369,9 +368,9 @@ def test_a_checkpoint_that_is_damaged_or_another_networks_is_refused_and_left_al
 def test_films_that_cannot_be_made_are_refused_before_anything_is_learned(
         tmp_path, monkeypatch, capfd, missing):
     (tmp_path / "file").write_text("text")
-    monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "file" / "folder"))
+    monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "file" / "folder"))  # below a file
     monkeypatch.setitem(sys.modules, missing, None)  # as if this package were missing
-    monkeypatch.setattr(a3c.Worker_thread, "work", None)
+    monkeypatch.setattr(a3c.Worker_thread, "work", None)  # a thread that starts will fail
     assert missing in refusal(capfd, "--render", "video")
 
 
@@ -379,18 +378,18 @@ def test_films_that_cannot_be_made_are_refused_before_anything_is_learned(
 def test_options_that_are_not_given_come_from_the_settings_and_the_seed_from_chance(monkeypatch):
     monkeypatch.setattr(a3c, "N_WORKERS", 3)
     monkeypatch.setattr(a3c, "MAX_FRAMES", 60)
-    given = a3c.parse([])
-    assert (given.workers, given.max_frames, given.test_episodes) == (3, 60, 3)
-    assert given.seed != a3c.parse([]).seed  # equal once in four billion times
+    options = a3c.parse([])
+    assert (options.workers, options.max_frames, options.test_episodes) == (3, 60, 3)
+    assert options.seed != a3c.parse([]).seed  # equal once in four billion times
 
 
-# The start, and the random actions after it
+# The imports
 
 @pytest.mark.parametrize("what_happens, ends", [
     ("raise ModuleNotFoundError('No tensorflow')",
      (FAILED, "", "No tensorflow: run  pip install -r requirements.txt\n")),
     ("raise KeyboardInterrupt", (INTERRUPTED, "", ""))])
-def test_what_stops_its_imports_is_no_traceback(tmp_path, what_happens, ends):
+def test_a_missing_package_or_ctrl_c_while_it_imports_is_no_traceback(tmp_path, what_happens, ends):
     (tmp_path / "tensorflow.py").write_text(what_happens)
     env = environment_variables(PYTHONPATH=str(tmp_path))  # it is found before the real one
     assert finish(start(cwd=tmp_path, env=env)) == ends

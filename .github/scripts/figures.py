@@ -897,12 +897,12 @@ def statistics():
     found["steps before the end from which the mean advantage is negative"] = (
         len(advantages) - 1 - np.flatnonzero(advantages >= 0).max())
     found["lowest mean advantage"] = advantages.min()
-    found["its steps before the end"] = len(advantages) - advantages.argmin()
+    found["steps before the end of the lowest mean"] = len(advantages) - advantages.argmin()
     found["mean advantage of the last step"] = advantages[-1]
     found["falls in which V sinks"] = sinking(weights, states)
     before, last = v_in_falls(weights, states)
     found["V 30 steps before the end"] = before.mean()
-    found["V in the last step"], found["the lowest"] = last.mean(), last.min()
+    found["V in the last step"], found["lowest V in the last step"] = last.mean(), last.min()
     for name, old in load("threads").items():
         if name.startswith("ages"):
             found[f"{name}: mean"] = old.mean()
