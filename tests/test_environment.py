@@ -70,6 +70,7 @@ def test_a_learners_rewards_are_0_and_at_the_end_1_from_step_199_on_and_before_m
 
 
 @fault("Environment.run", "step, done, terminal)", "step, done, terminated)")
+@fault("Environment.run", "truncated and TIME_LIMIT_IS_END", "truncated")
 @pytest.mark.parametrize("falls, limit_is_end, terminal", [
     pytest.param(12, True, True, id="the pole falls"),
     pytest.param(None, True, True, id="a time limit that is an end"),

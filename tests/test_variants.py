@@ -68,6 +68,7 @@ def build(monkeypatch, put_back):
 # Each as its user starts it
 
 NAMES = sorted(path.stem for path in VARIANTS.glob("*.py") if path.stem != "distributed")
+# distributed is started in test_distributed.py, too
 TO_LEARN = {"clipped": 300_000, "distributed": 300_000, "ga3c": 500_000, "memory": 1_000_000,
             "memory_pendulum": 1_000_000, "pendulum": 1_000_000}
 
@@ -77,17 +78,16 @@ TO_LEARN = {"clipped": 300_000, "distributed": 300_000, "ga3c": 500_000, "memory
     *[(name, 300, NOT_LEARNED) for name in NAMES],
     *[pytest.param(name, frames, LEARNED, marks=pytest.mark.long)
       for name, frames in TO_LEARN.items()]])
-def test_each_starts_and_saves_and_what_it_has_saved_is_filmed(
-        tmp_path, monkeypatch, capsys, put_back, name, frames, status):
+def test_each_variant_starts_and_saves_films_what_it_saved_and_in_long_tests_learns(
+        tmp_path, monkeypatch, put_back, name, frames, status):
     process = start("--render", "none", "--seed", 100, "--max-frames", frames, "--checkpoint",
                     "saved", cwd=tmp_path, program=VARIANTS / f"{name}.py")
     assert finish(process, seconds=840)[0] == status
     monkeypatch.chdir(tmp_path)
     words = "--play", "--checkpoint", "saved", "--test-episodes", "1", "--render", "video"
     assert module(name).main(words) == LEARNED
-    assert "Test episode 1: score " in capsys.readouterr().out
-    [length] = film_lengths(tmp_path)
-    assert length > 5
+    [pictures] = film_lengths(tmp_path)
+    assert pictures > 5  # of one episode, in one film
 
 
 # Settings
@@ -107,7 +107,7 @@ def settings(server):
 @pytest.mark.parametrize("name, words, not_on_page", [
     *[(name, (), {}) for name in NAMES],
     *[(name, ("--no-memory",), {"NUM_STATES": 2}) for name in ("memory", "memory_pendulum")]])
-def test_a_variant_has_the_scripts_settings_but_for_those_that_its_page_lists(
+def test_a_variant_has_the_scripts_settings_but_for_those_in_the_variants_page(
         put_back, name, words, not_on_page):
     [row] = [cell for program, cell in table("| variant | settings |") if program == f"{name}.py"]
     on_page = {setting: ast.literal_eval(value)
@@ -118,18 +118,17 @@ def test_a_variant_has_the_scripts_settings_but_for_those_that_its_page_lists(
 
 @fault("memory.Remembering.__init__", "seen != (SEEN,)", "seen < (SEEN,)")
 @fault("pong.Agent.__init__", "a3c.N_STEP_RETURN < a3c.Tmax", "False")
-@pytest.mark.parametrize("variant, place, name, value, error", [
+@pytest.mark.parametrize("variant, owner, name, value, error", [
     (memory, a3c, "N_STEP_RETURN", 2, "N_STEP_RETURN must be 1"),
     (memory, memory.Environment, "seen", (0, 1, 2), r"shape \(3,\), but SEEN is 2"),
-    (memory, memory.Environment, "seen", (0,), r"shape \(1,\), but SEEN is 2"),
     (pong, a3c, "N_STEP_RETURN", 19, "N_STEP_RETURN must not be less than Tmax"),
     (pendulum, pendulum, "DIMENSIONS", 2, r"shape \(1,\), but DIMENSIONS is 2")])
-def test_what_a_variant_cannot_train_on_is_refused_in_a_line(
-        monkeypatch, capsys, put_back, variant, place, name, value, error):
-    def change_too(*args, configure=variant.configure):
-        configure(*args)
-        monkeypatch.setattr(place, name, value)
-    monkeypatch.setattr(variant, "configure", change_too)
+def test_settings_that_a_variant_cannot_train_with_are_refused_in_one_line(
+        monkeypatch, capsys, put_back, variant, owner, name, value, error):
+    def configure_wrongly(*args, rightly=variant.configure):
+        rightly(*args)
+        monkeypatch.setattr(owner, name, value)
+    monkeypatch.setattr(variant, "configure", configure_wrongly)
     with pytest.raises(SystemExit) as exited:
         variant.main(["--render", "none", "--max-frames", "20"])
     out, err = capsys.readouterr()
@@ -144,10 +143,10 @@ PAIRS = [(program, row[0], cell) for row in ROWS for program, cell in zip(HEADER
 
 
 @fault("distributed.work", "a3c.main(None, Server, **classes)", "a3c.main(None, Server)")
-@pytest.mark.parametrize("program, variant, goes", PAIRS)
-def test_a_variants_classes_learn_in_another_program_if_the_page_says_so(
-        put_back, fake_ray, program, variant, goes):
-    program, classes = module(program), classes_of(module(variant))
+@pytest.mark.parametrize("of_program, of_variant, goes", PAIRS)
+def test_a_variants_classes_train_in_another_program_just_where_the_table_says_so(
+        put_back, fake_ray, of_program, of_variant, goes):
+    program, classes = module(of_program), classes_of(module(of_variant))
     words = ["--max-frames", 100, "--workers", 2]
     if program is distributed:
         words += ["--processes", 1]
@@ -156,7 +155,7 @@ def test_a_variants_classes_learn_in_another_program_if_the_page_says_so(
             run(*words, main=program.main, **classes)
         return
     status, server = run(*words, main=program.main, **classes)
-    assert status == NOT_LEARNED and all_changed(server)
+    assert status == NOT_LEARNED and all_changed(server)  # it trains, too briefly to learn
 
 
 # Clipping and the falling rate
@@ -166,9 +165,9 @@ def test_a_variants_classes_learn_in_another_program_if_the_page_says_so(
     (clipped.Clipping, 0.5, 150_000), (clipped.Clipping, 50, 150_000),
     (clipped.FallingRate, 0.5, 150_000), (clipped.Server, 0.5, 150_000),
     (clipped.Server, 0.5, 400_000)])
-def test_clipped_gradients_and_a_rate_that_falls_equal_numpy(
+def test_an_update_with_clipped_gradients_a_falling_rate_or_both_equals_numpy(
         monkeypatch, rng, server_class, max_norm, frames):
-    """Each by itself, given to the script, and both."""
+    """A norm of 0.5 clips these gradients, 50 doesn't. At 300,000 frames the rate has become 0."""
     monkeypatch.setattr(clipped.Clipping, "max_norm", max_norm)
     built = Built(1, server_class=server_class)
     randomize(built.server.session, built.brains[0].weights, rng)
@@ -183,18 +182,18 @@ def test_clipped_gradients_and_a_rate_that_falls_equal_numpy(
     moved = [w.copy() for w in weights]
     rmsprop(moved, squares, [g * factor for g in gradients])
     update(built.brains[0], *samples)
-    rest = 1 if server_class is clipped.Clipping else max(0, 1 - frames / 300_000)
+    rate = 1 if server_class is clipped.Clipping else max(0, 1 - frames / 300_000)
     for old, new, got in zip(weights, moved, built.values(built.server.weights)):
-        np.testing.assert_allclose(got - old, rest * (new - old), rtol=1e-3, atol=1e-7)
+        np.testing.assert_allclose(got - old, rate * (new - old), rtol=1e-3, atol=1e-7)
 
 
 @fault("clipped.FallingRate.initialize", ", self.anneal_frames)", ", 10 ** 9)")
-def test_clipped_ends_where_its_learning_rate_is_0(monkeypatch):
+def test_clipped_ends_where_its_rate_is_0_and_frames_of_earlier_runs_count(monkeypatch):
     def continue_after_250_000_frames(server):
         server.progress.max_frames += 250_000
     monkeypatch.setattr(a3c.ParameterServer, "initialize", continue_after_250_000_frames)
-    for wanted, end in (40_000, 290_000), (60_000, 300_000):
-        assert Built(1, wanted, server_class=clipped.Server).progress.max_frames == end
+    for max_frames, end in (40_000, 290_000), (60_000, 300_000):
+        assert Built(1, max_frames, server_class=clipped.Server).progress.max_frames == end
 
 
 # Networks: what a NumPy reference gives for weights in their order of creation, and states
@@ -274,25 +273,25 @@ def memory_pong_numpy(w, s):
 
 @fault("memory_pendulum.Server._build_model", "critic(x, h2)", "critic(x, h1)")
 @fault("memory_pong.Server._build_model", "h[:1]", "0 * h[:1]")
-@pytest.mark.parametrize("variant, reference, remembered, scale", [
+@pytest.mark.parametrize("variant, reference, remembered, spread", [
     (pendulum, pendulum_numpy, 0, 0.7), (memory, memory_numpy, 64, 0.7),
     (memory_pendulum, memory_pendulum_numpy, 256, 0.7), (pong, pong_numpy, 0, 0.05),
     (memory_pong, memory_pong_numpy, 512, 0.05)])
 def test_policy_value_and_memory_of_successive_states_equal_numpy(
-        put_back, rng, variant, reference, remembered, scale):
-    """Of three states with pictures for Pong, else with any numbers; the weights are random."""
+        put_back, rng, variant, reference, remembered, spread):
+    """The weights are random numbers; so are the three states, but for Pong's pictures."""
     server_class, words = classes_of(variant)["server_class"], options()
     s = rng.normal(size=(3, a3c.NUM_STATES))
     if variant in (pong, memory_pong):
         s = rng.integers(256, size=s.shape).astype(float)
-        s[:, s.shape[1] - remembered:] = rng.normal(size=remembered) * 0.3
+        s[:, s.shape[1] - remembered:] = rng.normal(size=remembered) * 0.3  # perhaps none
     if remembered:
         s[1:, -remembered:] = 9  # only the memory before the first state counts
     with tf.Graph().as_default():
         server = server_class(words, a3c.Progress(words))
         outputs = server.forward(tf.constant(s, tf.float32))
         put(server.session, server.weights,
-            [rng.normal(size=w.shape) * scale for w in server.weights])
+            [rng.normal(size=w.shape) * spread for w in server.weights])
         weights, got = server.session.run([server.weights, outputs])
     for x, want in zip(got, reference(weights, s), strict=True):
         np.testing.assert_allclose(x, want, rtol=1e-3, atol=1e-5)
@@ -302,11 +301,11 @@ def test_policy_value_and_memory_of_successive_states_equal_numpy(
 
 @fault("pendulum.Brain.build_loss", "tf.stop_gradient(advantage)", "advantage")
 @pytest.mark.parametrize("dimensions", [1, 2])
-def test_pendulums_loss_and_its_slopes_equal_numpy(monkeypatch, put_back, rng, dimensions):
+def test_pendulums_loss_and_its_gradients_equal_numpy(monkeypatch, put_back, rng, dimensions):
     """The numbers of an action are independent, so their densities multiply."""
     monkeypatch.setattr(pendulum, "DIMENSIONS", dimensions)
     pendulum.configure()
-    a3c.LOSS_ENTROPY = 0.1
+    a3c.LOSS_ENTROPY = 0.1  # ten times its own value
     p = np.hstack([rng.normal(size=(9, dimensions)), rng.uniform(0.1, 2, size=(9, dimensions))])
     a = rng.normal(size=(9, dimensions)) * 4  # some beyond the torque that the environment takes
     v, target = rng.normal(size=(2, 9))
@@ -324,58 +323,56 @@ def test_pendulums_loss_and_its_slopes_equal_numpy(monkeypatch, put_back, rng, d
         taken = tf.placeholder_with_default(a, brain.actions[1])
         got = brain.build_loss(policy, values, taken, tf.constant(target))
         np.testing.assert_allclose(session.run(got), terms(), rtol=1e-9)
-        slopes = session.run(tf.gradients(tf.add_n(got), [policy, values]))
-    for slope, wanted in zip(slopes, differences(lambda: np.sum(terms()), [p, v])):
-        np.testing.assert_allclose(slope, wanted, rtol=1e-4, atol=1e-6)
+        gradients = session.run(tf.gradients(tf.add_n(got), [policy, values]))
+    for g, wanted in zip(gradients, differences(lambda: np.sum(terms()), [p, v])):
+        np.testing.assert_allclose(g, wanted, rtol=1e-4, atol=1e-6)
 
 
 @fault("pendulum.Agent.act", "np.array(a, np.float32)", "np.array(a, np.float32).clip(-2, 2)")
-def test_a_torque_is_the_mean_or_drawn_with_the_spread_and_not_cut_at_2():
+def test_greedy_torques_are_the_mean_and_others_are_drawn_with_the_spread_and_not_cut_at_2():
     brain = unittest.mock.Mock()
-    brain.predict_p.return_value = np.array([[1, -1.75, 0.1, 0.3]])  # for actions of two numbers
+    # Actions have two numbers here: their means, then their spreads
+    brain.predict_p.return_value = np.array([[1, -1.75, 0.1, 0.3]])
     agent, s = pendulum.Agent(brain, random.Random(0)), np.ones(3)
     assert agent.act(s, 0, greedy=True).tolist() == [1, -1.75]
     drawn = np.array([agent.act(s, 0) for _ in range(5000)])
-    assert drawn.dtype == np.float32
+    assert drawn.dtype == np.float32 and drawn.min() < -2  # not cut
     np.testing.assert_allclose(drawn.mean(axis=0), [1, -1.75], atol=0.03)
     np.testing.assert_allclose(drawn.std(axis=0), [0.1, 0.3], rtol=0.06)
 
 
-@fault("Environment.run", "truncated and TIME_LIMIT_IS_END", "truncated")
-def test_pendulums_rewards_are_scaled_and_v_counts_after_the_last_step(build):
-    built = build(pendulum)
-    environment, [brain] = built.learners[0].environment, built.brains
-    assert environment.reward(None, -8.0, None, 3, False, False) == 0
-    assert environment.reward(None, 0.0, None, 200, True, False) == 0.5
-    brain.update_parameter_server = lambda: None
-    environment.run(learning=True)
-    discounts = [sample[4] for sample in brain.train_queue]
-    np.testing.assert_allclose(discounts, [0.95 ** min(10, 200 - t) for t in range(200)])
+@fault("pendulum.Environment.reward", "8", "6")
+def test_pendulums_rewards_from_minus_16_to_0_are_scaled_to_half_of_one_around_0(build):
+    environment = build(pendulum).learners[0].environment
+    for r, scaled in (-16.0, -0.5), (-8.0, 0), (0.0, 0.5):
+        assert environment.reward(None, r, None, 3, False, False) == scaled
 
 
 # Memory
 
 @fault("memory.Environment.seen", "0, 2", "(0, 1)")
-@pytest.mark.parametrize("variant, seen", [(memory, [0, 2]), (memory_pendulum, [0, 1])])
-def test_no_velocity_is_seen(put_back, variant, seen):
+@pytest.mark.parametrize("variant, positions", [
+    (memory, [0, 2]), (memory_pendulum, [0, 1])])  # the cart's and the angle; its cos and sin
+def test_variants_with_memory_see_positions_but_no_velocities(put_back, variant, positions):
     variant.configure()
     environment = variant.Environment(unittest.mock.Mock(), unittest.mock.Mock())
     partly, _ = environment.env.reset(seed=7)
     whole, _ = a3c.gym.make(a3c.ENV).reset(seed=7)
-    np.testing.assert_array_equal(partly, whole[seen])
+    np.testing.assert_array_equal(partly, whole[positions])
 
 
 @fault("memory.Agent.advantage_push_local_brain", "s_ = self.with_memory(s_)", "pass")
 @fault("memory.Remembering.run", "self.agent.forget()", "learning and self.agent.forget()")
-def test_a_sample_holds_what_its_thread_has_remembered_in_its_episode(build):
-    """Whatever others ask meanwhile; each episode, also of an evaluation, begins with zeros."""
+def test_samples_hold_the_memory_of_their_own_thread_and_episode(build):
+    """Whoever asks the network in between. Each episode, also of an evaluation, begins with zeros.
+    """
     built = build(memory, learners=2, Tmax=1000)  # one update an episode
     environment, other = (learner.environment for learner in built.learners)
-    agent, brain, before = environment.agent, environment.agent.brain, []  # before each action
+    agent, brain, before_act = environment.agent, environment.agent.brain, []  # the memories
 
-    def act_among_others(*args, works=agent.act, **named):
-        before.append(agent.remembered)
-        a = works(*args, **named)
+    def act_among_others(*args, really_act=agent.act, **named):
+        before_act.append(agent.remembered)
+        a = really_act(*args, **named)
         other.agent.act(np.ones(2), 0)
         brain.predict_p(np.ones((1, 66)))  # 2 numbers that are seen, 64 that are remembered
         return a
@@ -383,16 +380,15 @@ def test_a_sample_holds_what_its_thread_has_remembered_in_its_episode(build):
     brain.update_parameter_server = unittest.mock.Mock()
     for episode in 1, 2:
         environment.run(learning=True)
-        s, _, _, s_, discounts = map(np.array, zip(*brain.train_queue))
+        s, _, _, s_, _ = map(np.array, zip(*brain.train_queue))
         brain.train_queue.clear()
         assert brain.update_parameter_server.call_count == episode
         assert not s[0, 2:].any() and same(s[1:], s_[:-1])
         policy_and_memory, _ = memory_numpy(built.values(brain.weights), s)
         np.testing.assert_allclose(s_[:, 2:], policy_and_memory[:, 2:], rtol=1e-3, atol=1e-5)
-        assert discounts.tolist() == [0.99] * (len(s) - 1) + [0]
-    before.clear()
+    before_act.clear()
     environment.run(learning=False)
-    assert before[1].any() and not before[0].any()
+    assert before_act[1].any() and not before_act[0].any()
 
 
 @fault("memory.Brain.build_loss", "later >= 0", "later > 0")
@@ -400,7 +396,7 @@ def test_a_sample_holds_what_its_thread_has_remembered_in_its_episode(build):
     (memory, a3c.LocalBrain, [1] * 20, 0.99 * 0.95),
     (memory_pendulum, pendulum.Brain, [[1.0]] * 20, 0.9 * 0.95),
     (memory_pong, a3c.LocalBrain, [1] * 20, 0.99 * 1)])
-def test_a_loss_with_memory_and_its_slopes_are_those_of_generalized_advantages(
+def test_a_loss_with_memory_and_its_gradients_are_those_of_generalized_advantages(
         put_back, rng, variant, without_memory, actions, gamma_lambda):
     """A brain without memory has the same, if its advantages are those sums (GAE)."""
     brain = object.__new__(classes_of(variant)["brain_class"])  # its loss needs no network
@@ -412,32 +408,31 @@ def test_a_loss_with_memory_and_its_slopes_are_those_of_generalized_advantages(
         v, a = tf.constant(rng.normal(size=20), tf.float32), tf.constant(actions)
         got = brain.build_loss(p_and_memory, v, a, tf.stop_gradient(v + delta))
         wanted = without_memory.build_loss(None, p, v, a, tf.stop_gradient(v + advantage))
-        slopes = [tf.gradients(tf.add_n(terms), [p, v]) for terms in (got, wanted)]
-        for x, y in zip(*session.run([[*got, *slopes[0]], [*wanted, *slopes[1]]])):
+        gradients = [tf.gradients(tf.add_n(terms), [p, v]) for terms in (got, wanted)]
+        for x, y in zip(*session.run([[*got, *gradients[0]], [*wanted, *gradients[1]]])):
             np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4)
 
 
 # Threads
 
-AGENT, BRAIN = "environment.agent.", "environment.agent.brain."
+AGENT, BRAIN = "environment.agent", "environment.agent.brain"
 
 
 @fault("ga3c.Queue.take", "and not self.progress.coordinator.should_stop()", "")
-@pytest.mark.timeout(60)  # wrong, they wait for ever
-@pytest.mark.parametrize("program, name, place", [
-    (ga3c, "local_thread1", AGENT + "act"), (ga3c, "predictor1", "brain.predict_p"),
-    (ga3c, "trainer1", "brain.update_parameter_server"), (ga3c, "test_thread", AGENT + "act"),
-    (synchronous, "local_thread1", AGENT + "act"), (synchronous, "local_thread3", AGENT + "act"),
-    (synchronous, "local_thread1", BRAIN + "pull_parameter_server"),
-    (synchronous, "local_thread3", BRAIN + "update_parameter_server"),
-    (synchronous, "test_thread", AGENT + "act")])
-def test_all_threads_end_whichever_fails_first(build, program, name, place):
-    """It fails at its fourth call, and the test thread in an evaluation."""
+@pytest.mark.timeout(60)  # with a fault they wait for ever
+@pytest.mark.parametrize("program, name, owner, method", [
+    (ga3c, "local_thread1", AGENT, "act"), (ga3c, "predictor1", "brain", "predict_p"),
+    (ga3c, "trainer1", "brain", "update_parameter_server"), (ga3c, "test_thread", AGENT, "act"),
+    (synchronous, "local_thread1", AGENT, "act"), (synchronous, "local_thread3", AGENT, "act"),
+    (synchronous, "local_thread1", BRAIN, "pull_parameter_server"),
+    (synchronous, "local_thread3", BRAIN, "update_parameter_server"),
+    (synchronous, "test_thread", AGENT, "act")])
+def test_all_threads_end_whichever_fails_first(build, program, name, owner, method):
+    """One fails at its fourth call of this method; the test thread does so in an evaluation."""
     built = build(program, learners=3, LEARNED_MEAN=5 if name == "test_thread" else 199)
     workers = [built.tester, *built.learners, *built.server.helpers]
     [worker] = [worker for worker in workers if worker.name == name]
-    path, _, method = place.rpartition(".")
-    owner = operator.attrgetter(path)(worker)
+    owner = operator.attrgetter(owner)(worker)
     four_calls = [unittest.mock.DEFAULT] * 3 + [ValueError("on purpose")]
     setattr(owner, method, unittest.mock.Mock(wraps=getattr(owner, method), side_effect=four_calls))
     with pytest.raises(RuntimeError, match=f"^{name} failed: .*on purpose"):
@@ -446,32 +441,31 @@ def test_all_threads_end_whichever_fails_first(build, program, name, place):
 
 @fault("ga3c.AskingBrain.update_parameter_server", "self.train_queue = []", "pass")
 @fault("ga3c.main", "progress.learners |= TRAINERS", "pass")
-def test_ga3cs_threads_play_every_frame_and_train_every_sample(build, points):
+def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
     built = build(ga3c, learners=3)
-    built.progress.max_frames, before = 2000, built.values(built.server.weights)
-    # The test thread puts the weights that passed back once no learner is left.
-    assert built.progress.learners > ga3c.TRAINERS
+    built.progress.max_frames = 2000
+    assert built.progress.learners > ga3c.TRAINERS  # the test thread waits for these, too
     built.run()
     assert built.progress.frames == 2000 and not built.progress.learners
-    assert not any(map(np.array_equal, before, built.values(built.server.weights)))
-    sizes, ages = zip(*[point.values() for point in points if "age" in point])
-    _, trainer = built.server.helpers
-    rest = len(trainer.brain.train_queue)
-    assert min(sizes) >= 40 > rest and built.server.samples.empty()
+    sizes = [point["batch/samples"] for point in points if "batch/samples" in point]
+    ages = [point["age"] for point in points if "age" in point]
     assert ages[0] == 0 < max(ages)  # nothing was updated before the first samples
-    waiting = sum(len(agent.memory) + len(agent.brain.train_queue)
-                  for agent in (worker.environment.agent for worker in built.learners))
-    assert sum(sizes) + rest + waiting == 2000
+    _, trainer = built.server.helpers
+    rest = len(trainer.brain.train_queue)  # too few for an update
+    assert min(sizes) >= 40 > rest and built.server.samples.empty()
+    learners_rest = sum(len(agent.memory) + len(agent.brain.train_queue)
+                        for agent in (worker.environment.agent for worker in built.learners))
+    assert sum(sizes) + rest + learners_rest == 2000
 
 
 def test_what_ga3cs_last_learner_gives_just_before_it_ends_is_still_taken():
-    """At first it plays; it has given and ended when the trainer looks again who is left."""
+    """It still plays when the trainer looks first, and has given and ended at the second look."""
     def learners():
-        if plays.pop():
+        if next(plays):
             return {"local_thread1", "trainer1"}
         samples.put("the last samples")
         return {"trainer1"}
-    progress, plays = unittest.mock.MagicMock(), [False, True]
+    progress, plays = unittest.mock.MagicMock(), iter([True, False])
     progress.coordinator.should_stop.return_value = False
     type(progress).learners = unittest.mock.PropertyMock(side_effect=learners)
     samples = ga3c.Queue(progress, maxsize=1)
@@ -492,8 +486,8 @@ def test_ga3c_gives_each_learner_the_policy_of_its_own_states(build, rng, points
     for brain, s in zip(built.brains, states):
         np.testing.assert_allclose(brain.answer.take(), predictor.brain.predict_p(s), rtol=1e-6)
     assert points == [{"batch/states": 11}]
-    for brain in predictor.brain, trainer.brain:  # which never pull
-        assert brain.weights == built.server.weights  # not copies, but the same variables
+    for brain in predictor.brain, trainer.brain:  # they never pull
+        assert brain.weights == built.server.weights  # the same variables, not copies
 
 
 @fault("synchronous.Server.has_updated", "number not in self.pulled", "False")
@@ -521,28 +515,29 @@ def test_synchronous_learners_make_one_update_with_the_mean_of_their_gradients(b
         rmsprop(wanted, squares, [sum(of_all) / 3 for of_all in zip(*gradients)])
         for got, want in zip(built.values(server.weights), wanted):
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
-        assert server.frame == frames  # for ε
+        assert server.frame == frames  # ε follows it
     with pytest.raises(RuntimeError, match="has to pull before each update"):
         update(built.brains[0], *samples)
 
 
 @fault("synchronous.Server.initialize", "self.progress.frames", "0")
-def test_synchronous_learners_continue_with_the_epsilon_of_the_frames_in_the_checkpoint(saved):
-    """The one frame is over before an update counts the frames anew."""
+def test_synchronous_learners_continue_with_the_epsilon_of_the_checkpoints_frames(saved):
+    """ε follows `frame`, which each update renews. In a run of one frame none does."""
     _, server = run("--checkpoint", saved, "--max-frames", 1, main=synchronous.main)
     assert server.frame == 50
 
 
 @fault("synchronous.Agent.explore", "self.brain.server.frame", "frame")
 @fault("synchronous.Server.wait_until", " or len(self.progress.learners) < self.learners", "")
-@pytest.mark.timeout(60)  # wrong, they wait for ever
-@pytest.mark.parametrize("learned_mean, frames, n", [(22, 20_000, 5), (199, 1500, 13)])
+@pytest.mark.timeout(60)  # with a fault they wait for ever
+@pytest.mark.parametrize("learned_mean, frames, return_steps", [
+    (22, 20_000, 5), (199, 1500, 13)])
 def test_the_same_seed_gives_the_same_run_of_synchronous_learners(
-        monkeypatch, capsys, learned_mean, frames, n):
-    """Until an evaluation is passed, or the frames are over; and with returns of more steps than a
-    round has, so that there are rounds without samples."""
+        monkeypatch, capsys, learned_mean, frames, return_steps):
+    """It ends after an evaluation that was passed, or after its frames. In the second case returns
+    have more steps than a round, so that some rounds have no samples."""
     monkeypatch.setattr(a3c, "LEARNED_MEAN", learned_mean)
-    monkeypatch.setattr(a3c, "N_STEP_RETURN", n)
+    monkeypatch.setattr(a3c, "N_STEP_RETURN", return_steps)
     runs = []
     for _ in range(2):
         status, server = run("--workers", 8, "--seed", 7, "--max-frames", frames,
@@ -557,7 +552,7 @@ def test_the_same_seed_gives_the_same_run_of_synchronous_learners(
 # Pong
 
 @fault("pong.ACTIONS", "0, 2, 3", "(0, 2, 4)")
-def test_pong_shows_four_pictures_has_three_actions_and_rewards_points(put_back):
+def test_pongs_states_are_four_pictures_its_actions_are_three_and_its_rewards_points(put_back):
     pong.configure()
     environment = pong.Environment(unittest.mock.Mock(), unittest.mock.Mock())
     env, ale = environment.env, environment.env.unwrapped.ale
@@ -567,18 +562,18 @@ def test_pong_shows_four_pictures_has_three_actions_and_rewards_points(put_back)
     env.reset(seed=0)
     before = ale.getEpisodeFrameNumber()
     s, r, *_ = env.step(0)
-    assert ale.getEpisodeFrameNumber() == before + 4
+    assert ale.getEpisodeFrameNumber() == before + 4  # a step lasts four frames
     assert s.shape == (4 * 84 * 84,) and s.dtype == np.uint8 and s.max() > 100
     while not r:
-        s, r, *_ = env.step(1)  # always up
+        s, r, *_ = env.step(1)  # always up, until the opponent has a point
     assert r == environment.reward(s, r, s, 0, False, False) == -1
 
 
 @fault("pong.Agent.advantage_push_local_brain", "done or len(self.memory) == a3c.Tmax - 1", "done")
 @pytest.mark.parametrize("terminal", [True, False])
 def test_pongs_returns_reach_to_the_end_of_their_segment(put_back, rng, terminal):
-    """47 steps are segments of 20 (Pong's Tmax), 20 and 7. Each return sums the rewards up to the
-    end of its segment. The state of step t is the number t."""
+    """47 steps are segments of 20 (Pong's Tmax), 20 and 7. If the last step is terminal, V after it
+    doesn't count. The state of step t is the number t."""
     pong.configure()
     agent = pong.Agent(unittest.mock.Mock(), None)
     r = rng.normal(size=47)
