@@ -244,7 +244,9 @@ def test_the_commands_that_start_the_script_run_in_the_order_shown(tmp_path, mon
 def test_every_command_on_a_page_names_a_program_and_options_that_exist(text):
     """Or the script has them, because a program may hand on what it doesn't know."""
     inside_sentences = re.findall(r"`(python [^`]+)`", " ".join(text.split()))
-    for command in [*"".join(blocks("sh", text)).splitlines(), *inside_sentences]:
+    commands = [*"".join(blocks("sh", text)).splitlines(), *inside_sentences]
+    assert commands
+    for command in commands:
         if match := re.match(r"python (\S+\.py)([^#]*)", command):
             programs = (ROOT / match[1]).read_text(encoding="utf-8") + SOURCE
             for option in re.findall(r" (--\w[\w-]*)", match[2]):
