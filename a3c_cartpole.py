@@ -679,18 +679,18 @@ def parse(argv):
         options.workers = 0
         if options.checkpoint is None:
             parser.error("argument --play: needs --checkpoint DIR")
-    try:
-        for folder in options.logdir, None if options.play else options.checkpoint:
-            if folder is not None:
-                os.makedirs(folder, exist_ok=True)
-    except OSError as error:
-        parser.error(f"argument --checkpoint or --logdir: {error}")
     screen = sys.platform == "win32"  # on macOS only the main thread may open a window
     if sys.platform == "linux":
         screen = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
     if options.render == "human" and not screen:
         parser.error("argument --render: no window can open here; try video")
     options.window = screen and options.render in ("auto", "human")
+    try:
+        for folder in options.logdir, None if options.play else options.checkpoint:
+            if folder is not None:
+                os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        parser.error(f"argument --checkpoint or --logdir: {error}")
     return options
 
 
