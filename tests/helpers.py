@@ -54,11 +54,6 @@ def weights_of(server):
     return server.session.run(server.weights)
 
 
-def all_changed(server):
-    """Whether a run has changed each array of the server's weights."""
-    return not any(map(np.array_equal, server.first, weights_of(server)))
-
-
 class Built:
     """A server, learners and the test thread in a finalized graph, as `main` builds them. No test
     episodes are shown."""

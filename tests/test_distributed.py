@@ -94,8 +94,7 @@ def saved():
 
 @fault("distributed.Parameters.__init__", "load(self.server, self.variables, values)", "pass")
 def test_updates_through_a_worker_are_bit_for_bit_those_of_the_script(script, actor):
-    """They change the weights, RMSProp's averages and a user's own variable, and reach all workers.
-    """
+    """They change weights, RMSProp's averages, a user's own variable, and reach all workers."""
     first = worker(actor)
     for learner, frames in (0, 10), (1, 7), (0, 3):
         play(script, learner, frames)
@@ -364,9 +363,10 @@ def start(tmp_path, monkeypatch):
 
 
 def nothing_is_left(process):
-    """Wait until all processes of its session have ended (and may wait to be collected)."""
-    running = rf"^ *{process.pid} +[^Z]"
-    while re.search(running, subprocess.getoutput("ps -e -o sid=,stat="), re.M):
+    """All processes of its session have ended within a minute (and may wait to be collected)."""
+    end, running = time.monotonic() + 60, rf"^ *{process.pid} +[^Z].*"
+    while left := re.findall(running, subprocess.getoutput("ps -e -o sid=,stat=,args="), re.M):
+        assert time.monotonic() < end, left
         time.sleep(0.05)
 
 
@@ -388,9 +388,10 @@ def test_all_processes_have_the_settings_of_the_run_and_each_worker_its_own_seed
 @fault("distributed.Workers.start", "signal.SIGINT, signal.SIGTERM", "(signal.SIGINT,)")
 @posix
 @pytest.mark.parametrize("to_actor, to_script", [
-    (None, "SIGINT"), pytest.param("SIGSTOP", "SIGTERM", marks=pytest.mark.long),
-    pytest.param("SIGKILL", None, marks=pytest.mark.long)])
-def test_whatever_ends_a_run_it_saves_and_leaves_no_process(start, to_actor, to_script):
+    pytest.param(None, "SIGINT", id="Ctrl-C"),
+    pytest.param("SIGSTOP", "SIGTERM", marks=pytest.mark.long, id="SIGTERM, the actor hangs"),
+    pytest.param("SIGKILL", None, marks=pytest.mark.long, id="the actor is killed")])
+def test_a_run_saves_and_leaves_no_process_whatever_ends_it(start, to_actor, to_script):
     process = start("--checkpoint", "saved")
     helpers.begin(process, "mean")
     if to_actor:

@@ -12,9 +12,10 @@ LEARNER, TESTER = True, False
 
 
 def play(env, learning):
-    """One episode, with a brain that only notes its calls. Returns the score, the progress, and all
-    calls in their order, with their arguments by the name of the method."""
+    """One episode after 100 frames, with a brain that only notes its calls. Returns the score, the
+    progress, and all calls in their order, with their arguments by the name of the method."""
     progress, calls = a3c.Progress(options()), unittest.mock.Mock()
+    progress.frames = 100
     brain = calls.brain
     brain.predict_p.return_value = np.array([[0.5, 0.5]], np.float32)
     agent = a3c.Agent(brain, random.Random(0))
@@ -35,6 +36,7 @@ def play(env, learning):
 
 @fault("Environment.run", "learning and step % Tmax == 0", "learning and step == 0")
 @fault("Environment.run", "done or step % Tmax == 0", "step % Tmax == 0")
+@fault("Environment.run", "act(s, frame,", "act(s, step,")
 def test_a_learner_pulls_plays_ten_steps_or_to_the_end_and_updates():
     score, progress, names, arguments = play(EndsAt(12, reward=2.5), LEARNER)
     step = ["next_frame", "act", "step", "reward", "advantage_push_local_brain"]
@@ -44,8 +46,8 @@ def test_a_learner_pulls_plays_ten_steps_or_to_the_end_and_updates():
         *first, *step * 9, *update, *first, *step, *update]
     assert set(arguments["next_frame"]) == {(LEARNER,)}
     frames_and_greedy = [(frame, greedy) for _, frame, greedy in arguments["act"]]
-    assert frames_and_greedy == [(frame, False) for frame in range(12)]
-    assert (score, progress.frames) == (12 * 2.5, 12)
+    assert frames_and_greedy == [(frame, False) for frame in range(100, 112)]
+    assert (score, progress.frames) == (12 * 2.5, 112)
 
 
 @fault("Environment.run", "learning and step % Tmax == 0", "step % Tmax == 0")
@@ -54,7 +56,7 @@ def test_the_test_thread_only_plays_and_takes_the_likeliest_actions():
     assert names == ["next_frame", "act", "predict_p", "step"] * 12
     assert set(arguments["next_frame"]) == {(TESTER,)}
     assert all(greedy for _, _, greedy in arguments["act"])
-    assert (score, progress.frames) == (-12, 0)
+    assert (score, progress.frames) == (-12, 100)
 
 
 @fault("Environment.reward", "step < 199", "step < 200")

@@ -9,8 +9,8 @@ import unittest.mock
 import numpy as np
 import pytest
 from helpers import (
-    LEARNED, NOT_LEARNED, ROOT, WRONG_OPTION, Built, a3c, all_changed, batch, constants,
-    differences, fault, film_lengths, finish, gradient, options, put, randomize, rmsprop, run,
+    LEARNED, NOT_LEARNED, ROOT, WRONG_OPTION, Built, a3c, batch, constants, differences,
+    fault, film_lengths, finish, gradient, options, put, randomize, rmsprop, run,
     same, start, tf, update, weights_of)
 from scipy.special import expit as sigmoid
 from scipy.special import softmax
@@ -65,10 +65,9 @@ def build(monkeypatch, put_back):
     return make
 
 
-# Each as its user starts it
+# Each as its user starts it (distributed.py: in test_distributed.py, too)
 
 NAMES = sorted(path.stem for path in VARIANTS.glob("*.py") if path.stem != "distributed")
-# distributed is started in test_distributed.py, too
 TO_LEARN = {"clipped": 300_000, "distributed": 300_000, "ga3c": 500_000, "memory": 1_000_000,
             "memory_pendulum": 1_000_000, "pendulum": 1_000_000}
 
@@ -92,12 +91,14 @@ def test_each_variant_starts_and_saves_films_what_it_saved_and_in_long_tests_lea
 
 # Settings
 
-def settings(server):
-    """{name: value} of the constants, and of what the server's optimizer really has."""
-    optimizer = server.optimizer
+def settings(**classes):
+    """{name: value} of the constants, and of what a server and a brain of these classes have."""
+    built = Built(1, **classes)
+    server, optimizer, [brain] = built.server, built.server.optimizer, built.brains
     rate = server.session.run(optimizer._learning_rate_tensor)
     return constants() | {
-        "LAMBDA": memory.LAMBDA, "TRAINING_BATCH": ga3c.TRAINING_BATCH,
+        "LAMBDA": memory.LAMBDA if isinstance(brain, memory.Brain) else None,
+        "TRAINING_BATCH": ga3c.TRAINING_BATCH if hasattr(server, "samples") else None,
         "LEARNING_RATE": round(float(rate), 8), "RMSPROP_DECAY": optimizer._decay,
         "epsilon": optimizer._epsilon, "max_norm": getattr(server, "max_norm", None),
         "anneal_frames": getattr(server, "anneal_frames", None)}
@@ -112,8 +113,8 @@ def test_a_variant_has_the_scripts_settings_but_for_those_in_the_variants_page(
     [row] = [cell for program, cell in table("| variant | settings |") if program == f"{name}.py"]
     on_page = {setting: ast.literal_eval(value)
                for setting, value in re.findall(r"(\w+) = ([^`]+)", row)}
-    wanted = settings(Built(1).server) | on_page | not_on_page
-    assert settings(Built(1, **classes_of(module(name), *words)).server) == wanted
+    wanted = settings() | on_page | not_on_page
+    assert settings(**classes_of(module(name), *words)) == wanted
 
 
 @fault("memory.Remembering.__init__", "seen != (SEEN,)", "seen < (SEEN,)")
@@ -155,7 +156,8 @@ def test_a_variants_classes_train_in_another_program_just_where_the_table_says_s
             run(*words, main=program.main, **classes)
         return
     status, server = run(*words, main=program.main, **classes)
-    assert status == NOT_LEARNED and all_changed(server)  # it trains, too briefly to learn
+    assert status == NOT_LEARNED  # it trains, too briefly to learn
+    assert not any(map(np.array_equal, server.first, weights_of(server)))
 
 
 # Clipping and the falling rate
@@ -364,8 +366,7 @@ def test_variants_with_memory_see_positions_but_no_velocities(put_back, variant,
 @fault("memory.Agent.advantage_push_local_brain", "s_ = self.with_memory(s_)", "pass")
 @fault("memory.Remembering.run", "self.agent.forget()", "learning and self.agent.forget()")
 def test_samples_hold_the_memory_of_their_own_thread_and_episode(build):
-    """Whoever asks the network in between. Each episode, also of an evaluation, begins with zeros.
-    """
+    """Whoever asks in between. Each episode, also of an evaluation, begins with zeros."""
     built = build(memory, learners=2, Tmax=1000)  # one update an episode
     environment, other = (learner.environment for learner in built.learners)
     agent, brain, before_act = environment.agent, environment.agent.brain, []  # the memories
@@ -448,14 +449,25 @@ def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
     built.run()
     assert built.progress.frames == 2000 and not built.progress.learners
     sizes = [point["batch/samples"] for point in points if "batch/samples" in point]
-    ages = [point["age"] for point in points if "age" in point]
-    assert ages[0] == 0 < max(ages)  # nothing was updated before the first samples
     _, trainer = built.server.helpers
     rest = len(trainer.brain.train_queue)  # too few for an update
     assert min(sizes) >= 40 > rest and built.server.samples.empty()
     learners_rest = sum(len(agent.memory) + len(agent.brain.train_queue)
                         for agent in (worker.environment.agent for worker in built.learners))
     assert sum(sizes) + rest + learners_rest == 2000
+
+
+@fault("ga3c.Trainer.work", "self.server.updates - begun", "0")
+def test_ga3cs_age_is_the_number_of_updates_since_the_samples_were_begun(build, rng, points):
+    built = build(ga3c)
+    [brain], (_, trainer) = built.brains, built.server.helpers
+    brain.pull_parameter_server()
+    built.server.updates += 3  # by others
+    update(brain, *batch(rng, 40))
+    built.progress.learners = {"trainer1"}  # it ends when all samples are used
+    with pytest.raises(a3c.Stopped):
+        trainer.work()
+    assert points[0] == {"batch/samples": 40, "age": 3}
 
 
 def test_what_ga3cs_last_learner_gives_just_before_it_ends_is_still_taken():
