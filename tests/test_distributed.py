@@ -295,7 +295,8 @@ def test_only_the_starting_process_evaluates_and_the_script_can_play_what_was_le
 @pytest.mark.parametrize("words, reason", [
     ("--processes 0", "--processes"), ("--seed -1", "--seed"), ("--address foo:1", "--address"),
     ("--address auto", "--address: no cluster"), ("--checkpoint damaged", "--checkpoint")])
-def test_what_is_refused_is_one_line(fake_ray, tmp_path, monkeypatch, capsys, words, reason):
+def test_refusals_are_one_line_and_come_before_ray_starts_except_for_a_missing_cluster(
+        fake_ray, tmp_path, monkeypatch, capsys, words, reason):
     monkeypatch.chdir(tmp_path)
     Path("damaged").mkdir()
     Path("damaged", "checkpoint").write_text('model_checkpoint_path: "model-7"\n')
@@ -304,7 +305,7 @@ def test_what_is_refused_is_one_line(fake_ray, tmp_path, monkeypatch, capsys, wo
         distributed.main(["--render", "none", *words.split()])
     err = capsys.readouterr().err
     assert ended.value.code == WRONG_OPTION and err.count("\n") == 1 and reason in err
-    assert fake_ray.init.called == (words == "--address auto")  # the others before Ray starts
+    assert fake_ray.init.called == (words == "--address auto")
 
 
 @fault("distributed.Workers.start", "early.append(True)", "None")

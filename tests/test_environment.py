@@ -61,12 +61,10 @@ def test_the_test_thread_only_plays_and_takes_the_likeliest_actions():
 
 @fault("Environment.reward", "step < 199", "step < 200")
 @pytest.mark.parametrize("falls, last", [(12, -1), (198, -1), (199, 1), (200, 1), (None, 1)])
-def test_a_learners_rewards_are_0_and_at_the_end_1_from_step_199_on_and_before_minus_1(falls, last):
+def test_a_learners_rewards_are_0_but_at_the_end_minus_1_and_from_step_199_on_plus_1(falls, last):
     """The environment's own rewards, 2.5 a step, don't count."""
-    env = EndsAt(falls, reward=2.5)
-    _, _, _, arguments = play(env, LEARNER)
-    s, a, R, _, _ = map(np.array, zip(*arguments["train_push"]))
-    assert s[:, 0].tolist() == list(range(falls or 200)) and a.tolist() == env.actions
+    _, _, _, arguments = play(EndsAt(falls, reward=2.5), LEARNER)
+    R = np.array([sample[2] for sample in arguments["train_push"]])
     np.testing.assert_allclose(R[:-5], 0)  # the last reward reaches five steps back
     np.testing.assert_allclose(R[-5:], last * 0.99 ** np.array([4, 3, 2, 1, 0]))
 
@@ -80,6 +78,7 @@ def test_a_learners_rewards_are_0_and_at_the_end_1_from_step_199_on_and_before_m
     pytest.param(200, False, True, id="the pole falls at the time limit")])
 def test_v_of_an_episodes_last_state_counts_only_after_a_time_limit_that_is_no_end(
         monkeypatch, falls, limit_is_end, terminal):
+    """`reward`, which another environment replaces, is told so, and the numbers of each step."""
     monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", limit_is_end)
     _, _, _, arguments = play(EndsAt(falls), LEARNER)
     last, steps = falls or 200, range(1, (falls or 200) + 1)
@@ -101,18 +100,20 @@ def test_each_thread_has_its_own_environment_agent_and_brain():
 
 
 @fault("LocalBrain.update_parameter_server", "self.train_queue.clear()", "pass")
+@fault("Environment.run", "advantage_push_local_brain(s, a,", "advantage_push_local_brain(s, 0,")
 @pytest.mark.parametrize("tmax", [10, 2])  # 2: some updates find no sample
-def test_every_sample_is_used_in_one_update(monkeypatch, tmax):
+def test_each_state_with_the_action_played_in_it_is_used_in_one_update(monkeypatch, tmax):
     monkeypatch.setattr(a3c, "Tmax", tmax)
-    built = Built(1)
-    [brain] = built.brains
+    built, played = Built(1), []
+    [brain], [learner] = built.brains, built.learners
     brain._update = unittest.mock.Mock(wraps=brain._update)
     for length in 4, 1, 60:
-        built.learners[0].environment.env = EndsAt(length)
-        built.learners[0].environment.run(LEARNER)
+        learner.environment.env = env = EndsAt(length)
+        learner.environment.run(LEARNER)
         assert brain.train_queue == []
-    used = [s[0] for call in brain._update.call_args_list for s in call.args[0]]
-    assert used == [*range(4), 0, *range(60)]
+        played += enumerate(env.actions)  # all numbers of state t are t
+    assert played == [
+        (s[0], a) for call in brain._update.call_args_list for s, a in zip(*call.args[:2])]
 
 
 @fault("main", 'f"{options.seed} {name}"', 'f"{options.seed} {thread_type}"')

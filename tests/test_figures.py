@@ -36,6 +36,7 @@ def test_cartpole_in_numpy_moves_as_gymnasiums_does(rng):
     envs = [a3c.gym.make("CartPole-v0").unwrapped for _ in range(30)]
     for seed, env in enumerate(envs):
         env.reset(seed=seed)
+    envs[0].state, envs[1].state = (2.3, 1, 0, 0), (-2.3, -1, 0, 0)  # they will leave the track
     while envs:  # all step at once, and those that fall leave
         before, actions = np.array([env.state for env in envs]), rng.integers(2, size=len(envs))
         after, fell = figures.cartpole(before, actions)

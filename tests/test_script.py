@@ -191,7 +191,6 @@ def test_logdir_holds_the_graph_and_all_curves(tmp_path, monkeypatch):
 
 def show(options, capfd):
     """Film an episode of a policy that has learned nothing. Returns its score."""
-    pytest.importorskip("gymnasium")  # see `learned`
     options.test_episodes = 1
     a3c.prepare_films(options)
     a3c.show_episodes(Built(1).tester.environment, options)

@@ -546,7 +546,7 @@ def test_synchronous_learners_continue_with_the_epsilon_of_the_checkpoints_frame
     (22, 20_000, 5), (199, 1500, 13)])
 def test_the_same_seed_gives_the_same_run_of_synchronous_learners(
         monkeypatch, capsys, learned_mean, frames, return_steps):
-    """It ends after an evaluation that was passed, or after its frames. In the second case returns
+    """It ends, and no learner waits for ever, whether it learns or uses up its frames. Then returns
     have more steps than a round, so that some rounds have no samples."""
     monkeypatch.setattr(a3c, "LEARNED_MEAN", learned_mean)
     monkeypatch.setattr(a3c, "N_STEP_RETURN", return_steps)

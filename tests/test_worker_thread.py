@@ -132,7 +132,7 @@ def test_counting_and_saving_wait_for_their_locks():
 
 @fault("Progress.episode_ended", "> LEARNED_MEAN", ">= LEARNED_MEAN")
 @fault("Worker_thread.evaluate", "mean > LEARNED_MEAN", "True")
-@pytest.mark.parametrize("scores, evaluation_score, says", [
+@pytest.mark.parametrize("scores, evaluation_mean, says", [
     ([199] * 9 + [200], 200, ["Threshold", "Evaluation", "Learned"]),
     ([100] + [200] * 10, 200, ["Threshold", "Evaluation", "Learned"]),
     ([200] * 10, 199, ["Threshold", "Evaluation", "Not"]),
@@ -140,9 +140,10 @@ def test_counting_and_saving_wait_for_their_locks():
     ([199] * 10, 200, ["Not"]),
     ([200] * 9, 200, ["Not"])])
 def test_a_mean_above_199_of_the_latest_ten_scores_leads_to_an_evaluation_that_needs_one_too(
-        said, scores, evaluation_score, says):
+        said, scores, evaluation_mean, says):
     built = Built(0)  # no learner, so the test thread never waits
-    built.tester.environment.run = play = unittest.mock.Mock(return_value=evaluation_score)
+    evaluation = [evaluation_mean - 9] + 9 * [evaluation_mean + 1]
+    built.tester.environment.run = play = unittest.mock.Mock(side_effect=evaluation)
     for score in scores:
         built.progress.episode_ended(score)
     built.tester.test()
