@@ -6,7 +6,6 @@ the other.
 """
 import argparse
 import functools
-import importlib.util
 import json
 import re
 import signal
@@ -20,14 +19,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LEARNERS = 1, 2, 4, 8, 16, 32
 FRAMES, ROUNDS = 40_000, 15
-
-
-def load(name, folder):
-    """The script of this folder as a module."""
-    spec = importlib.util.spec_from_file_location(name, Path(folder, "a3c_cartpole.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 # Running a program

@@ -1,8 +1,7 @@
 """distributed.py: what its processes count, tell each other and save, and what ends them.
 
 "The actor" is Ray's word for the process of the parameter server. In the first tests a fake Ray
-does all in one process. The others start this file as a program, whose processes leave notes:
-python test_distributed.py [OPTION]...
+does all in one process. The others start this file as a program, whose processes leave notes.
 """
 import os
 import re
@@ -17,7 +16,7 @@ from pathlib import Path
 import helpers
 import numpy as np
 import pytest
-from helpers import INTERRUPTED, LEARNED, NOT_LEARNED, WRONG_OPTION, a3c, fault, posix, tf
+from helpers import INTERRUPTED, LEARNED, NOT_LEARNED, WRONG_OPTION, a3c, fault, linux, tf
 
 pytest.importorskip("ray")
 import distributed  # noqa: E402
@@ -41,8 +40,10 @@ class CountingServer(a3c.ParameterServer):
 
 @pytest.fixture
 def script():
-    """What the script builds, with two learners, whose updates are counted."""
-    return helpers.Built(2, server_class=CountingServer)
+    """What the script builds, with two learners, after an update. Updates are counted."""
+    script = helpers.Built(2, server_class=CountingServer)
+    play(script)
+    return script
 
 
 @pytest.fixture
@@ -92,7 +93,8 @@ def saved():
     return int(latest.rpartition("-")[2]), helpers.saved_values(latest)[UPDATES]
 
 
-@fault("distributed.Parameters.__init__", "load(self.server, self.variables, values)", "pass")
+@fault("distributed.Parameters.__init__", "load(self.server, self.variables",
+       "load(self.server, self.server.weights")
 def test_updates_through_a_worker_are_bit_for_bit_those_of_the_script(script, actor):
     """They change weights, RMSProp's averages, a user's own variable, and reach all workers."""
     first = worker(actor)
@@ -101,7 +103,7 @@ def test_updates_through_a_worker_are_bit_for_bit_those_of_the_script(script, ac
         play(first, learner, frames)
     _, _, actors = actor.look.remote()
     np.testing.assert_equal(actors, values(script.server))
-    assert actors[UPDATES] == 3
+    assert actors[UPDATES] == 1 + 3
     for built in first, worker(actor):
         assert helpers.same(built.values(built.server.weights),
                             script.values(script.server.weights))
@@ -116,7 +118,7 @@ def test_each_call_counts_once_though_it_may_come_twice_and_in_any_order(actor, 
     for n in order:
         others, weights = actor.call.remote(*calls[n])
     scores, frames, now = actor.look.remote()
-    assert (scores, frames, now[UPDATES]) == ([20.0, 30.0], 100 + 15, 2)  # 100: of earlier runs
+    assert (scores, frames, now[UPDATES]) == ([20.0, 30.0], 100 + 15, 1 + 2)
     assert others == 100 and np.array_equal(weights[0], now["parameter_server/hidden/weights"])
 
 
@@ -165,7 +167,7 @@ def test_the_starting_process_takes_over_frames_and_values_under_the_saving_lock
     server.saving = unittest.mock.MagicMock()
     server.saving.__enter__.side_effect = server.saving.__exit__.side_effect = look
     workers.run(learning=True)
-    assert inside == [(0, 0), (100 + 10, 1)]  # when it took the lock and when it gave it back
+    assert inside == [(0, 0), (100 + 10, 1 + 1)]  # when it took the lock and when it gave it back
     np.testing.assert_equal(values(server), actor.look.remote()[2])
 
 
@@ -363,16 +365,15 @@ def start(tmp_path, monkeypatch):
     return begin
 
 
-def nothing_is_left(process):
-    """All processes of its session have ended within a minute (and may wait to be collected)."""
-    end, running = time.monotonic() + 60, rf"^ *{process.pid} +[^Z].*"
-    while left := re.findall(running, subprocess.getoutput("ps -e -o sid=,stat=,args="), re.M):
-        assert time.monotonic() < end, left
-        time.sleep(0.05)
+def alive(process):
+    """All processes of its session that haven't ended, though they may wait to be collected."""
+    running = rf"^ *{process.pid} +[^Z].*"
+    return re.findall(running, subprocess.getoutput("ps -e -o sid=,stat=,args="), re.M)
 
 
 @fault("distributed.main", '"Tmax"', '"GAMMA"')
 def test_all_processes_have_the_settings_of_the_run_and_each_worker_its_own_seed(start):
+    """With real Ray, which also counts the frames of all, and makes files in one process only."""
     process = start("--max-frames", 3000, "--checkpoint", "saved", "--logdir", "log")
     status, out, err = helpers.finish(process)
     assert (status, err) == (NOT_LEARNED, "")
@@ -387,7 +388,7 @@ def test_all_processes_have_the_settings_of_the_run_and_each_worker_its_own_seed
 
 
 @fault("distributed.Workers.start", "signal.SIGINT, signal.SIGTERM", "(signal.SIGINT,)")
-@posix
+@linux
 @pytest.mark.parametrize("to_actor, to_script", [
     pytest.param(None, "SIGINT", id="Ctrl-C"),
     pytest.param("SIGSTOP", "SIGTERM", marks=pytest.mark.long, id="SIGTERM, the actor hangs"),
@@ -395,6 +396,7 @@ def test_all_processes_have_the_settings_of_the_run_and_each_worker_its_own_seed
 def test_a_run_saves_and_leaves_no_process_whatever_ends_it(start, to_actor, to_script):
     process = start("--checkpoint", "saved")
     helpers.begin(process, "mean")
+    assert len(alive(process)) >= 4  # also the actor and two workers
     if to_actor:
         [actor] = [number for number, note in notes().items()
                    if note.endswith("seed 5") and number != process.pid]  # workers: 6, 7
@@ -405,7 +407,10 @@ def test_a_run_saves_and_leaves_no_process_whatever_ends_it(start, to_actor, to_
     frames, updates = saved()
     stopped = INTERRUPTED, f"Stopped after {frames} frames\n"
     assert (status, err) == (stopped if to_script else (1, NO_SERVER)) and updates > 0
-    nothing_is_left(process)
+    end = time.monotonic() + 60
+    while left := alive(process):
+        assert time.monotonic() < end, left
+        time.sleep(0.1)
 
 
 if __name__ == "__main__":

@@ -122,7 +122,6 @@ def test_a_graph_call_prepares_its_part_of_the_graph_once_not_at_each_call():
     a3c.ParameterServer.build_update, lambda *_: tf.no_op()])  # it may not look at the gradients
 def test_a_brain_with_more_layers_than_the_server_is_an_error(monkeypatch, build_update):
     monkeypatch.setattr(a3c.ParameterServer, "build_update", build_update)
-
     class Brain(a3c.LocalBrain):
         def _build_model(self):
             a3c.layer("another", 4, 4)
