@@ -366,14 +366,14 @@ def start(tmp_path, monkeypatch):
 
 
 def alive(process):
-    """All processes of its session that haven't ended, though they may wait to be collected."""
+    """The processes of its session, but for those that have ended and wait to be collected."""
     running = rf"^ *{process.pid} +[^Z].*"
     return re.findall(running, subprocess.getoutput("ps -e -o sid=,stat=,args="), re.M)
 
 
 @fault("distributed.main", '"Tmax"', '"GAMMA"')
 def test_all_processes_have_the_settings_of_the_run_and_each_worker_its_own_seed(start):
-    """With real Ray, which also counts the frames of all, and makes files in one process only."""
+    """Together they stop at --max-frames, and only the one that was started makes files."""
     process = start("--max-frames", 3000, "--checkpoint", "saved", "--logdir", "log")
     status, out, err = helpers.finish(process)
     assert (status, err) == (NOT_LEARNED, "")

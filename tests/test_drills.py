@@ -169,7 +169,7 @@ def test_a_reward_of_nan_gives_one_clear_error_and_leaves_the_checkpoint_alone(t
     before = contents(saved)
     process = start_with(RewardsNaN, "--render", "none", "--workers", 1, cwd=tmp_path)
     status, out, err = finish(process)
-    assert status == FAILED and "earned" not in out  # Learned, Not learned
+    assert status == FAILED and "earned" not in out  # neither Learned nor Not learned
     assert err.count("Traceback") == 2  # of the exception, and of the RuntimeError that names it
     assert re.search(r"\nRuntimeError: local_thread1 failed: .*gradient isn't finite", err)
     assert contents(saved) == before

@@ -78,7 +78,7 @@ def test_a_learners_rewards_are_0_but_at_the_end_minus_1_and_from_step_199_on_pl
     pytest.param(200, False, True, id="the pole falls at the time limit")])
 def test_v_of_an_episodes_last_state_counts_only_after_a_time_limit_that_is_no_end(
         monkeypatch, falls, limit_is_end, terminal):
-    """`reward`, which another environment replaces, is told so, and the numbers of each step."""
+    """`reward`, which another environment replaces, is told at each step what has happened."""
     monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", limit_is_end)
     _, _, _, arguments = play(EndsAt(falls), LEARNER)
     last, steps = falls or 200, range(1, (falls or 200) + 1)

@@ -354,7 +354,7 @@ def test_pendulums_rewards_from_minus_16_to_0_are_scaled_to_half_of_one_around_0
 
 @fault("memory.Environment.seen", "0, 2", "(0, 1)")
 @pytest.mark.parametrize("variant, positions", [
-    (memory, [0, 2]), (memory_pendulum, [0, 1])])  # the cart's and the angle; its cos and sin
+    (memory, [0, 2]), (memory_pendulum, [0, 1])])  # cart and pole; cos and sin of the angle
 def test_variants_with_memory_see_positions_but_no_velocities(put_back, variant, positions):
     variant.configure()
     environment = variant.Environment(unittest.mock.Mock(), unittest.mock.Mock())
@@ -366,7 +366,7 @@ def test_variants_with_memory_see_positions_but_no_velocities(put_back, variant,
 @fault("memory.Agent.advantage_push_local_brain", "s_ = self.with_memory(s_)", "pass")
 @fault("memory.Remembering.run", "self.agent.forget()", "learning and self.agent.forget()")
 def test_samples_hold_the_memory_of_their_own_thread_and_episode(build):
-    """Whoever asks in between. Each episode, also of an evaluation, begins with zeros."""
+    """Calls by others don't change it. Each episode, also of an evaluation, begins with zeros."""
     built = build(memory, learners=2, Tmax=1000)  # one update an episode
     environment, other = (learner.environment for learner in built.learners)
     agent, brain, before_act = environment.agent, environment.agent.brain, []  # the memories
@@ -399,7 +399,7 @@ def test_samples_hold_the_memory_of_their_own_thread_and_episode(build):
     (memory_pong, a3c.LocalBrain, [1] * 20, 0.99 * 1)])
 def test_a_loss_with_memory_and_its_gradients_are_those_of_generalized_advantages(
         put_back, rng, variant, without_memory, actions, gamma_lambda):
-    """A brain without memory has the same, if its advantages are those sums (GAE)."""
+    """A brain without memory has the same loss, if it is given those sums as advantages (GAE)."""
     brain = object.__new__(classes_of(variant)["brain_class"])  # its loss needs no network
     delta = rng.normal(size=20)
     advantage = [sum(gamma_lambda ** (u - t) * delta[u] for u in range(t, 20)) for t in range(20)]
@@ -458,6 +458,7 @@ def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
 
 
 @fault("ga3c.Trainer.work", "self.server.updates - begun", "0")
+@fault("ga3c.Trainer.work", "self.server.updates += 1", "pass")
 def test_ga3cs_age_is_the_number_of_updates_since_the_samples_were_begun(build, rng, points):
     built = build(ga3c)
     [brain], (_, trainer) = built.brains, built.server.helpers
@@ -468,10 +469,11 @@ def test_ga3cs_age_is_the_number_of_updates_since_the_samples_were_begun(build, 
     with pytest.raises(a3c.Stopped):
         trainer.work()
     assert points[0] == {"batch/samples": 40, "age": 3}
+    assert built.server.updates == 3 + 1
 
 
 def test_what_ga3cs_last_learner_gives_just_before_it_ends_is_still_taken():
-    """It still plays when the trainer looks first, and has given and ended at the second look."""
+    """The learner plays at the trainer's first look, and has given and ended at the second."""
     def learners():
         if next(plays):
             return {"local_thread1", "trainer1"}
@@ -546,8 +548,8 @@ def test_synchronous_learners_continue_with_the_epsilon_of_the_checkpoints_frame
     (22, 20_000, 5), (199, 1500, 13)])
 def test_the_same_seed_gives_the_same_run_of_synchronous_learners(
         monkeypatch, capsys, learned_mean, frames, return_steps):
-    """It ends, and no learner waits for ever, whether it learns or uses up its frames. Then returns
-    have more steps than a round, so that some rounds have no samples."""
+    """It ends, whether it learns or uses up its frames. In the second case returns have more steps
+    than a round, so that some rounds have no samples."""
     monkeypatch.setattr(a3c, "LEARNED_MEAN", learned_mean)
     monkeypatch.setattr(a3c, "N_STEP_RETURN", return_steps)
     runs = []
