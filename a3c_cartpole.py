@@ -23,6 +23,7 @@ import gc
 import math
 import os
 import random
+import signal
 import sys
 import threading
 import time
@@ -529,6 +530,7 @@ def main(argv=None, server_class=ParameterServer, brain_class=LocalBrain, agent_
                 next_save = time.monotonic() + SAVE_SECONDS
     except KeyboardInterrupt:
         interrupted = True
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C must not interrupt saving
     finally:
         progress.stop()
         if threads and server.curves is not None:
@@ -538,6 +540,7 @@ def main(argv=None, server_class=ParameterServer, brain_class=LocalBrain, agent_
     if threads:  # otherwise Ctrl-C came before anything was learned
         server.save()
     if interrupted:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         print(f"Stopped after {progress.frames} frames", file=sys.stderr)
         return 130
     return int(progress.phase != "learned")

@@ -8,7 +8,7 @@ import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import NOT_LEARNED, a3c, constants, kill_started, run
+from helpers import NOT_LEARNED, STARTED, a3c, constants, run
 
 
 def pytest_configure():
@@ -21,7 +21,8 @@ def nothing_left():
     """A test leaves no process and no thread."""
     threads = set(threading.enumerate())
     yield
-    kill_started()
+    while STARTED:
+        STARTED.pop().kill()
     new = {thread for thread in threading.enumerate() if "EventLogger" not in repr(thread)}
     for thread in new - threads:  # an EventLogger belongs to a file of curves, and stays
         thread.join(timeout=5)

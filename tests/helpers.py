@@ -218,11 +218,6 @@ def start(*args, cwd, program=SCRIPT, **kwargs):
     return STARTED[-1]
 
 
-def kill_started():
-    while STARTED:
-        STARTED.pop().kill()
-
-
 def begin(process, text):
     """Read what it prints up to the line that contains `text`."""
     out = ""

@@ -99,6 +99,7 @@ def test_ctrl_c_while_a_film_is_made_ends_the_script_with_one_line_and_no_traceb
 
 @fault("main", "interrupted = True", "pass")
 @fault("main", "if threads:", "if True:")
+@fault("main", "default_int_handler", "SIG_IGN")
 @posix
 @pytest.mark.parametrize("place, says, frames", [
     ("open_session", "", 0), ("LocalBrain._build_graph", "", 0),
@@ -122,10 +123,13 @@ class Hanging(a3c.Environment):
 
 
 @fault("main", ", daemon=True", "")
+@fault("main", "SIG_IGN", "default_int_handler")
 @posix
-def test_ctrl_c_ends_the_script_even_if_a_thread_hangs(tmp_path, saved):
+def test_ctrl_c_twice_ends_the_script_and_saves_even_if_a_thread_hangs(tmp_path, saved):
     process = start_with(Hanging, "--render", "none", "--workers", 1, cwd=tmp_path)
     begin(process, "hangs")
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)  # the script waits for the thread for 1.5 s
     process.send_signal(signal.SIGINT)
     status, _, err = finish(process, seconds=60)
     assert (status, err) == (INTERRUPTED, "Stopped after 50 frames\n")
