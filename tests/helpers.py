@@ -38,7 +38,7 @@ def run(*words, main=a3c.main, server_class=a3c.ParameterServer, **classes):
     class Server(server_class):
         def initialize(self):
             super().initialize()
-            self.first = weights_of(self)
+            self.first = self.session.run(self.weights)
             servers.append(self)
     servers = []
     words = "--render", "none", "--workers", "1", *map(str, words)
@@ -48,10 +48,6 @@ def run(*words, main=a3c.main, server_class=a3c.ParameterServer, **classes):
 def constants():
     """The script's, {name: value}."""
     return {name: getattr(a3c, name) for name in ("Tmax", *filter(str.isupper, vars(a3c)))}
-
-
-def weights_of(server):
-    return server.session.run(server.weights)
 
 
 class Built:

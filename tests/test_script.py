@@ -6,14 +6,14 @@ import re
 import sys
 import types
 import unittest.mock
+import weakref
 
 import imageio.v3 as iio
 import numpy as np
 import pytest
 from helpers import (
     FAILED, INTERRUPTED, LEARNED, NOT_LEARNED, WRONG_OPTION, Built, a3c, contents,
-    environment_variables, fault, film_lengths, finish, run, same, saved_values, start, tf,
-    weights_of)
+    environment_variables, fault, film_lengths, finish, run, same, saved_values, start, tf)
 
 
 def refusal(capfd, *words):
@@ -320,7 +320,7 @@ def test_a_run_with_adam_goes_on_with_the_saved_weights_and_with_adams_own_varia
     _, earlier = run(*words, server_class=Adam)
     before = saved_values(tmp_path)["parameter_server/beta1_power"]
     _, later = run(*words, server_class=Adam)
-    assert same(later.first, weights_of(earlier))
+    assert same(later.first, earlier.session.run(earlier.weights))
     assert saved_values(tmp_path)["parameter_server/beta1_power"] <= before * 0.9 ** 30
 
 
@@ -389,7 +389,11 @@ def test_a_missing_package_or_ctrl_c_while_it_imports_is_no_traceback(tmp_path, 
     assert finish(start(cwd=tmp_path, env=env)) == ends
 
 
-def test_garbage_is_collected_again_after_the_imports():
+def test_runs_that_are_over_do_not_pile_up_in_memory():
+    """The script's imports switch Python's collector of garbage off, and on again."""
+    servers = [weakref.ref(run("--max-frames", 300)[1]) for _ in range(3)]
     assert gc.isenabled()
+    gc.collect()
+    assert [server() for server in servers] == [None] * 3
 
 

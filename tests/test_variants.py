@@ -9,9 +9,8 @@ import unittest.mock
 import numpy as np
 import pytest
 from helpers import (
-    LEARNED, NOT_LEARNED, ROOT, WRONG_OPTION, Built, a3c, batch, constants, differences,
-    fault, film_lengths, finish, gradient, options, put, randomize, rmsprop, run,
-    same, start, tf, update, weights_of)
+    LEARNED, NOT_LEARNED, ROOT, WRONG_OPTION, Built, a3c, batch, constants, differences, fault,
+    film_lengths, finish, gradient, options, put, randomize, rmsprop, run, same, start, tf, update)
 from scipy.special import expit as sigmoid
 from scipy.special import softmax
 
@@ -157,7 +156,7 @@ def test_a_variants_classes_train_in_another_program_just_where_the_table_says_s
         return
     status, server = run(*words, main=program.main, **classes)
     assert status == NOT_LEARNED  # it trains, too briefly to learn
-    assert not any(map(np.array_equal, server.first, weights_of(server)))
+    assert not any(map(np.array_equal, server.first, server.session.run(server.weights)))
 
 
 # Clipping and the falling rate
@@ -558,7 +557,8 @@ def test_the_same_seed_gives_the_same_run_of_synchronous_learners(
                              main=synchronous.main)
         out = re.sub(r"\d+\.\d s", "", capsys.readouterr().out)
         # Which of two threads prints first, in the same moment, is chance.
-        runs.append((status, sorted(out.splitlines()), *(w.tobytes() for w in weights_of(server))))
+        weights = server.session.run(server.weights)
+        runs.append((status, sorted(out.splitlines()), *(w.tobytes() for w in weights)))
     assert runs[0] == runs[1] and runs[0][0] == (LEARNED if learned_mean == 22 else NOT_LEARNED)
     assert any("mean" in line for line in runs[0][1])
 
