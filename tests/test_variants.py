@@ -72,14 +72,14 @@ TO_LEARN = {"clipped": 300_000, "distributed": 300_000, "ga3c": 500_000, "memory
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name, frames, status", [
-    *[(name, 300, NOT_LEARNED) for name in NAMES],
-    *[pytest.param(name, frames, LEARNED, marks=pytest.mark.long)
+@pytest.mark.parametrize("name, frames, workers, status", [
+    *[(name, 300, 2, NOT_LEARNED) for name in NAMES],
+    *[pytest.param(name, frames, 8, LEARNED, marks=pytest.mark.long)
       for name, frames in TO_LEARN.items()]])
 def test_each_variant_starts_and_saves_films_what_it_saved_and_in_long_tests_learns(
-        tmp_path, monkeypatch, put_back, name, frames, status):
-    process = start("--render", "none", "--seed", 100, "--max-frames", frames, "--checkpoint",
-                    "saved", cwd=tmp_path, program=VARIANTS / f"{name}.py")
+        tmp_path, monkeypatch, put_back, name, frames, workers, status):
+    process = start("--render", "none", "--seed", 100, "--max-frames", frames, "--workers", workers,
+                    "--checkpoint", "saved", cwd=tmp_path, program=VARIANTS / f"{name}.py")
     assert finish(process, seconds=840)[0] == status
     monkeypatch.chdir(tmp_path)
     words = "--play", "--checkpoint", "saved", "--test-episodes", "1", "--render", "video"
