@@ -2,102 +2,106 @@
 
 `python a3c_cartpole.py` learns to balance a pole, films it and, where there is a screen, shows it.
 
-If you know DQN: A3C (arXiv:1602.01783) has no Q, no replay memory and no target network. Its
-network has two heads. The actor gives the policy π(a|s), the probability of each action, and the
-critic gives V(s), the return to expect from state s. Successive steps of an episode are very
-similar, which is why DQN mixes old steps in its replay memory. A3C lets several threads play
-different episodes instead, and each of them repeats:
+For readers who know DQN: A3C (arXiv:1602.01783) has no Q, no replay memory and no target network.
+Its network has two heads. The actor gives the policy π(a|s), the probability of each action, and
+the critic gives V(s), the discounted sum of rewards to expect from state s. Successive steps of an
+episode are very similar, which is why DQN mixes old steps in its replay memory. A3C lets several
+threads play different episodes instead, and each of them repeats:
     pull    copy the shared network's weights into its own copy
     play    up to ten steps, with actions drawn from π
     update  compute the gradient of the loss with its copy, and apply it to the shared network
-Actions whose return exceeds V(s) become more likely. The excess is called the advantage.
+The loss compares what five steps brought with what the critic had expected. The difference is the
+advantage:
+    A = r₀ + γ·r₁ + γ²·r₂ + γ³·r₃ + γ⁴·r₄ + γ⁵·V(s₅) - V(s₀)
+If A > 0, the action in s₀ becomes more likely, and if A < 0, less likely. V(s₀) moves by a part of
+A. Where the episode ends sooner, there are fewer rewards, and V counts as 0.
 
-The classes are in the order of the Japanese tutorial that this file follows; § marks its
-sections: https://qiita.com/sugulu/items/acbc909dd9b74b043e45. From the tutorial, not from the
-paper, come returns of a fixed length (five rewards), random actions with probability ε, and time
-limits that count as an end.
+To follow one step, begin with `Environment.run`, an episode that a thread learns from, and read
+`Agent`, `LocalBrain` and `ParameterServer` as it calls them. `Worker_thread`, `Progress` and `main`
+run the threads, and nothing after `main` is A3C. The classes have the names and the order of the
+Japanese tutorial that this file accompanies; § marks its sections:
+https://qiita.com/sugulu/items/acbc909dd9b74b043e45
+
+Not from the paper but from the tutorial: five rewards wherever an episode has that many, random
+actions with probability ε, rewards of 0, 1 and -1, a loss averaged over samples, and a time limit
+that counts as an end. Not from the tutorial: the evaluation that decides whether it is learned.
 """
 import argparse
 import collections
+import contextlib
 import gc
-import math
 import os
 import random
 import signal
+import subprocess
 import sys
+import tempfile
 import threading
 import time
+from statistics import fmean
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's C++ code prints little
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # with oneDNN it would print even so
-os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # importing Keras 3 would take half a second
+# These settings make the imports quiet and fast. A3C begins with the constants below.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # no messages from TensorFlow's C++ code
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # nor from oneDNN
+os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # loading Keras 3 would take half a second
 os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")  # OpenGL may crash beside TensorFlow
-gc.disable()  # these imports are faster if nothing looks for garbage
+os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # films are silent; ALSA may look for a card
+gc.disable()  # nothing that is imported is garbage, and looking would take half a second
+import numpy as np
+import tensorflow.compat.v1 as tf
+from tensorflow.core.protobuf.config_pb2 import CallableOptions
 try:
-    import numpy as np
-    import tensorflow.compat.v1 as tf
-    from tensorflow.core.protobuf.config_pb2 import CallableOptions
-    try:
-        import gymnasium as gym
-    except ModuleNotFoundError:
-        import gym  # version 0.26 works too
-except ModuleNotFoundError as error:
-    sys.exit(f"{error}: run  pip install -r requirements.txt")
-except KeyboardInterrupt:
-    sys.exit(130)
+    import gymnasium as gym
+except ModuleNotFoundError:
+    import gym  # version 0.26 works too
 gc.enable()
-gc.freeze()  # what has been imported stays, so it isn't garbage
-
+gc.freeze()  # nor is it looked at later
 tf.disable_eager_execution()
 tf.get_logger().setLevel("FATAL")
 gym.logger.min_level = gym.logger.ERROR  # hides advice to use v1; the tutorial uses v0
 
+# The task
 ENV = "CartPole-v0"
 NUM_STATES = 4  # cart position and velocity, pole angle and angular velocity
 NUM_ACTIONS = 2  # push the cart to the left or to the right
-TIME_LIMIT_IS_END = True  # treat the time limit as an end; False: expect more reward there
-LEARNED_MEAN = 199  # mean score to exceed, in training and then in an evaluation; 200 is the best
-THRESHOLD_EPISODES = 10  # in training, the mean is over the latest ten episodes of all learners
-EVALUATION_EPISODES = 10  # episodes that another thread, the test thread, plays in an evaluation
-MAX_FRAMES = 1_000_000  # frames before the learners give up; a frame is a step of any learner
-N_WORKERS = 8  # learners: the threads that learn
-SHARE_ONE_CORE = True  # run all learners on one CPU core, see `share_one_core`
-Tmax = 10  # steps a learner plays between two updates, at most
+TIME_LIMIT_IS_END = True  # count V as 0 after the time limit; False: expect more rewards
+GOOD_STEPS = 199  # the last reward is 1 if the pole stood for so many steps, otherwise -1
+# The method
+Tmax = 10  # steps between two updates of a thread, at most (the tutorial's name)
+N_STEP_RETURN = 5  # rewards that are summed before the critic's estimate of the rest
+GAMMA = 0.99  # discount γ: a reward one step later counts 0.99 times as much
 HIDDEN_UNITS = 16
 LEARNING_RATE = 5e-3
 RMSPROP_DECAY = 0.99
 LOSS_V = 0.5  # weight of the critic's loss; the actor's has weight 1
-LOSS_ENTROPY = 0.01  # weight of the entropy bonus, which favours policies that aren't certain
-GAMMA = 0.99  # discount γ: a reward one step later counts 0.99 times as much
-N_STEP_RETURN = 5  # rewards in a return
+LOSS_ENTROPY = 0.01  # weight of the entropy bonus, which favours a policy that stays undecided
 EPS_START = 0.5  # ε, the chance of a random action (drawing from π explores, too)
 EPS_END = 0.0  # ε falls linearly to this
 EPS_STEPS = 1600  # over this many frames
+# The threads
+N_WORKERS = 8  # threads that learn, here called learners
+SHARE_ONE_CORE = True  # run all learners on one CPU core: twice the frames, see `share_one_core`
+MAX_FRAMES = 1_000_000  # frames before the learners give up; a frame is a step of any learner
+LEARNED_MEAN = 199  # mean score to exceed, in training and then in an evaluation; the best is 200
+THRESHOLD_EPISODES = 10  # in training: the latest ten episodes of all learners
+EVALUATION_EPISODES = 10  # in an evaluation: ten episodes of another thread, the test thread
+PRINT_EPISODES = 50  # print a line after so many episodes, with their mean score
 
 
 class ParameterServer:
-    """The shared network and its optimizer (§3.5), and everything else the threads share.
+    """The network that all threads share, and its optimizer (§3.5).
 
-    TensorFlow 1 works in two steps. The methods called `_build_…` and `build_…` only describe
-    computations, as a graph. Later a session, which holds the values of all variables, runs parts
-    of the graph, and a `GraphCall` makes such a part look like a Python function.
-
-    Learners don't take turns. TensorFlow locks a weight array and its RMSProp average while it
-    changes them, so no update is lost. But a pull may catch some arrays before other threads'
-    updates and some after them, and a gradient may be stale, because other threads have moved the
-    weights since its thread last pulled. A3C accepts both, as Hogwild! does (arXiv:1106.5730).
+    TensorFlow 1 works in two steps. The methods called `build…` only describe computations, as a
+    graph. Later a session, which holds the values of all variables, runs parts of the graph, and a
+    `GraphCall` makes such a part look like a Python function.
     """
-    def __init__(self, options, progress):
-        self.options = options
+    def __init__(self, session, progress):
+        self.session = session
         self.progress = progress
-        self.session = open_session()
-        self.curves = None  # a file for TensorBoard, if --logdir is given
-        self.saving = threading.Lock()  # both `main` and the test thread save
-        self.helpers = []  # a subclass can add more threads, each a Worker_thread
         with tf.variable_scope("parameter_server"):  # prefixes the variables' names
-            self.forward = self._build_model()
+            self._build_model()  # its variables; only LocalBrains compute with theirs
         self.weights = tf.trainable_variables("parameter_server/")
-        self.optimizer = self.build_optimizer()  # all threads share its averages
+        self.optimizer = self.build_optimizer()  # all threads share it, and what it remembers
 
     def _build_model(self):
         """Make the variables of one network (§2.2). Returns its forward pass: a function from
@@ -117,43 +121,41 @@ class ParameterServer:
         return tf.train.RMSPropOptimizer(LEARNING_RATE, RMSPROP_DECAY)
 
     def build_update(self, gradients):
-        """Returns the operation that moves the server's weights, given a gradient for each."""
+        """Returns the operation that moves the shared weights, given a gradient for each.
+
+        Threads don't take turns. TensorFlow locks a weight array and its RMSProp average while it
+        changes them, so no update is lost. But a pull may catch some arrays before other threads'
+        updates and some after them, and a gradient may be stale, because other threads have moved
+        the weights since its thread last pulled. A3C accepts both, as Hogwild! does
+        (arXiv:1106.5730)."""
         with tf.name_scope("parameter_server/"):  # so that the server owns Adam's variables, too
             pairs = zip(gradients, self.weights, strict=True)
             return self.optimizer.apply_gradients(pairs, name="update")
 
     def initialize(self):
-        """Give all variables their first values, once the graph is complete."""
+        """Give all variables their first values, or a checkpoint's, once the graph is complete."""
         self.session.run(tf.global_variables_initializer())
-        if self.options.checkpoint is not None:
-            restore_checkpoint(self)
-        if self.options.logdir is not None:
-            self.curves = tf.summary.FileWriter(self.options.logdir, self.session.graph)
-
-    def save(self):
-        """Save the server's variables and the number of frames, if --checkpoint is given."""
-        if self.options.checkpoint is not None and not self.options.play:
-            path = os.path.join(self.options.checkpoint, "model")
-            with self.saving:
-                self.saver.save(self.session, path, self.progress.frames, write_meta_graph=False)
+        self.checkpoint = Checkpoint(self)
 
 
 def layer(name, *shape):
     """The variables of one layer, [weights, biases]. shape: the weights' shape, outputs last."""
-    w = tf.get_variable(name + "/weights", shape)  # Glorot uniform (a LocalBrain chooses zeros)
+    w = tf.get_variable(name + "/weights", shape)  # Glorot uniform
     b = tf.get_variable(name + "/biases", shape[-1:], initializer=tf.zeros_initializer())
     return [w, b]
 
 
 class LocalBrain:
-    """A thread's own copy of the network (§3.6). It predicts π and computes gradients."""
-    actions = tf.int32, (None,)  # type and shape of a batch of actions; a subclass may have others
+    """A thread's own copy of the network (§3.6). It predicts π and computes gradients. Two of the
+    tutorial's names sound alike: `push_parameter_server` copies weights, `train_push` queues a
+    sample."""
+    action_type, action_shape = tf.int32, ()  # of one action
 
     def __init__(self, name, parameter_server):
         self.server = parameter_server
         self.train_queue = []  # samples for the next update, see `train_push`
         # The thread's name is a scope: it prefixes names, such as local_thread1/hidden/biases.
-        with tf.variable_scope(name, initializer=tf.zeros_initializer()):  # zeros until a pull
+        with tf.variable_scope(name):
             self.forward = self._build_model()
         self.weights = tf.trainable_variables(name + "/")
         with tf.name_scope(name + "/"):  # the slash opens the same scope again, not name_1
@@ -182,13 +184,13 @@ class LocalBrain:
     def _build_graph(self):
         # The inputs are a batch of samples, see `train_push`.
         s = tf.placeholder(tf.float32, (None, NUM_STATES), "s")
-        a = tf.placeholder(*self.actions, "a")
+        a = tf.placeholder(self.action_type, (None, *self.action_shape), "a")
         R = tf.placeholder(tf.float32, (None,), "R")
         s_ = tf.placeholder(tf.float32, (None, NUM_STATES), "s_")
         discount = tf.placeholder(tf.float32, (None,), "discount")
 
-        p, v = self.forward(s)
-        _, v_ = self.forward(s_)
+        p, v = self.forward(s)  # (batch, 2) and (batch,)
+        _, v_ = self.forward(s_)  # (batch,)
         # The target counts as a constant; otherwise V(s_) would move towards V(s), too.
         target = tf.stop_gradient(R + discount * v_)  # (batch,)
         with tf.name_scope("loss"):
@@ -197,15 +199,17 @@ class LocalBrain:
 
         # The heart of A3C: the gradient is with respect to MY weights, but moves the SERVER'S.
         gradients = tf.gradients(loss, self.weights, name="gradient")
-        update = self.server.build_update(gradients)
+        norm = tf.check_numerics(tf.global_norm(gradients), "the gradient isn't finite")
+        with tf.control_dependencies([norm]):  # so a bad gradient fails before it moves anything
+            update = self.server.build_update(gradients)
 
         pairs = list(zip(self.weights, self.server.weights, strict=True))
-        pull = [mine.assign(servers, read_value=False) for mine, servers in pairs]
-        push = [servers.assign(mine, read_value=False) for mine, servers in pairs]
+        pull = [mine.assign(shared, read_value=False) for mine, shared in pairs]
+        push = [shared.assign(mine, read_value=False) for mine, shared in pairs]
         session = self.server.session  # feeds go in, fetches come out, targets just run
         self._predict = GraphCall(session, feeds=[s], fetches=[p])
         self._update = GraphCall(session, feeds=[s, a, R, s_, discount], targets=[update],
-                                 fetches=[*terms, tf.global_norm(gradients)])
+                                 fetches=[*terms, norm])
         self._pull = GraphCall(session, targets=pull)
         self._push = GraphCall(session, targets=push)
 
@@ -218,23 +222,21 @@ class LocalBrain:
         self._push()
 
     def update_parameter_server(self):
-        """Compute the gradient for all queued samples, and apply it to the server's weights. Raises
-        FloatingPointError if the gradient isn't finite."""
+        """Compute the gradient for all queued samples, and apply it to the server's weights. If it
+        isn't finite, this raises tf.errors.InvalidArgumentError and changes nothing."""
         if self.train_queue:  # it may be empty if N_STEP_RETURN exceeds Tmax
             s, a, R, s_, discount = zip(*self.train_queue)
             self.train_queue.clear()
             actor, critic, entropy, norm = self._update(s, a, R, s_, discount)
-            if not math.isfinite(norm):
-                raise FloatingPointError("the gradient isn't finite")
-            add_to_curves(self.server, {"loss/actor": actor, "loss/critic": critic,
-                                        "loss/entropy": entropy, "gradient": norm})
+            self.server.progress.add_to_curves({"loss/actor": actor, "loss/critic": critic,
+                                                "loss/entropy": entropy, "gradient": norm})
 
     def predict_p(self, s):
         """The policy in the states s (batch, 4): the probability of each action, (batch, 2)."""
         return self._predict(s)[0]
 
     def train_push(self, s, a, R, s_, discount):
-        """Queue a sample for the next update. s: state (4,). a: action. R: return of n rewards.
+        """Queue a sample for the next update. s: state (4,). a: action. R: sum of n rewards.
         s_: the state n steps later (4,). discount: what V(s_) is multiplied by, γⁿ or 0."""
         self.train_queue.append((s, a, R, s_, discount))
 
@@ -244,13 +246,20 @@ class Agent:
     def __init__(self, brain, rng):
         self.brain = brain
         self.rng = rng
-        self.memory = collections.deque()  # steps (s, a, r) whose returns aren't complete
+        self.memory = collections.deque()  # the latest steps (s, a, r): their returns lack rewards
 
-    def act(self, s, frame, greedy=False):
-        """The action for state s (4,). If greedy, it is the most likely one; if not, `explore`
-        chooses it. frame: the number of frames before this one."""
-        p = self.brain.predict_p(s[np.newaxis])[0].tolist()  # as a batch of one: (1, 4) -> (1, 2)
-        return p.index(max(p)) if greedy else self.explore(p, frame)
+    def act(self, s, frame):
+        """The action to learn from in state s (4,). frame: the number of frames before this one."""
+        return self.explore(self.policy(s), frame)
+
+    def act_greedily(self, s):
+        """The most likely action in state s (4,)."""
+        p = self.policy(s)
+        return p.index(max(p))
+
+    def policy(self, s):
+        """The probability of each action in state s (4,), as a list."""
+        return self.brain.predict_p(s[np.newaxis])[0].tolist()  # a batch of one state
 
     def explore(self, p, frame):
         """A random action with probability ε, and otherwise one drawn from the policy p (2,)."""
@@ -262,7 +271,8 @@ class Agent:
     def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
         """Remember one step, and queue the samples whose returns are now complete (§2.1; by
         "advantage" the tutorial means looking n steps ahead). Ten steps into an episode, six
-        samples are ready; the last four steps still lack rewards.
+        samples are ready. The last four steps still lack rewards, so they wait for the next update,
+        although older weights chose their actions; the paper takes fewer rewards there instead.
 
         s: state (4,). a: action. r: reward. s_: next state (4,). done: whether the episode is over.
         terminal: whether V(s_) counts as 0, because no rewards are expected after s_."""
@@ -274,7 +284,8 @@ class Agent:
             self.queue_oldest(s_, terminal)
 
     def queue_oldest(self, s_, terminal):
-        """Turn the oldest step in memory into a sample. s_, terminal: see above."""
+        """Turn the oldest step in memory into a sample. s_: the state after the latest step (4,).
+        terminal: whether V(s_) counts as 0."""
         n = len(self.memory)  # steps from the oldest state to s_: 5, or fewer at the end
         R = 0.0
         for _, _, r in reversed(self.memory):
@@ -285,121 +296,126 @@ class Agent:
 
 class Environment:
     """A thread's own CartPole and the agent that plays it (§3.3)."""
-    def __init__(self, agent, parameter_server):
+    def __init__(self, agent, progress):
         self.agent = agent
-        self.server = parameter_server
-        self.progress = parameter_server.progress
+        self.progress = progress
         self.env = self.make()
-        n = getattr(self.env.action_space, "n", NUM_ACTIONS)
-        assert n == NUM_ACTIONS, f"{ENV} has {n} actions, but NUM_ACTIONS is {NUM_ACTIONS}"
+        n = getattr(self.env.action_space, "n", None)  # None: actions that can't be counted
+        if n not in (NUM_ACTIONS, None):
+            raise ValueError(f"{ENV} has {n} actions, but NUM_ACTIONS is {NUM_ACTIONS}")
 
     def make(self, render_mode=None):
         """A new CartPole. render_mode is "rgb_array_list" for a film."""
         return gym.make(ENV, render_mode=render_mode, disable_env_checker=True)  # for speed
 
-    def reward(self, s, r, s_, step, done, terminal):
-        """The reward to learn from, instead of CartPole's own r, which is always 1: 0 until the
-        episode ends, and then -1 if that was before step 199, otherwise 1, as in the tutorial.
-        Another environment needs its own; `Agent.advantage_push_local_brain` explains the names."""
+    def reset(self, env):
+        """Start an episode in env. Returns its first state (4,)."""
+        return env.reset(seed=self.agent.rng.randrange(2 ** 31))[0]
+
+    def reward(self, s, a, r, s_, step, done):
+        """The reward to learn from. CartPole's own r is always 1. The tutorial's is 0 until the
+        episode ends, and then 1 if the pole stood for GOOD_STEPS, otherwise -1."""
         if not done:
             return 0.0
-        return -1.0 if step < 199 else 1.0
+        return 1.0 if step >= GOOD_STEPS else -1.0
 
-    def run(self, learning):
-        """Play one episode. If learning, the agent learns from it; if not, it takes the most likely
-        actions. Returns the score, which is the sum of the environment's own rewards: on CartPole,
-        the number of steps. Raises Stopped if the thread has to end."""
-        s, _ = self.env.reset(seed=self.agent.rng.randrange(2 ** 31))
+    def run(self):
+        """Play one episode, and learn from it. Returns the score, which is the sum of the
+        environment's own rewards: on CartPole, the number of steps."""
+        s = self.reset(self.env)
         step, score, done = 0, 0.0, False
         while not done:
-            frame = self.progress.next_frame(learning)
-            if learning and step % Tmax == 0:
+            frame = self.progress.next_frame()  # may wait, or end the thread
+            if step % Tmax == 0:
                 self.agent.brain.pull_parameter_server()
-            a = self.agent.act(s, frame, greedy=not learning)
+            a = self.agent.act(s, frame)
             s_, r, terminated, truncated, _ = self.env.step(a)
             step += 1
             score += r
             done = terminated or truncated
-            if learning:
-                terminal = terminated or (truncated and TIME_LIMIT_IS_END)
-                reward = self.reward(s, r, s_, step, done, terminal)
-                self.agent.advantage_push_local_brain(s, a, reward, s_, done, terminal)
-                if done or step % Tmax == 0:
-                    self.agent.brain.update_parameter_server()
+            terminal = terminated or (truncated and TIME_LIMIT_IS_END)
+            reward = self.reward(s, a, r, s_, step, done)
+            self.agent.advantage_push_local_brain(s, a, reward, s_, done, terminal)
+            if done or step % Tmax == 0:
+                self.agent.brain.update_parameter_server()
             s = s_
+        return score
+
+    def play(self, env):
+        """Play one episode in env with the most likely actions. Returns the score."""
+        s = self.reset(env)
+        score, done = 0.0, False
+        while not done:
+            self.progress.raise_if_stopped()
+            s, r, terminated, truncated, _ = env.step(self.agent.act_greedily(s))
+            score += r
+            done = terminated or truncated
         return score
 
 
 class Worker_thread:
     """The work of one thread (§3.2). A "learning" thread plays and learns. The "test" thread
     evaluates the policy and, once the task is learned, shows it."""
-    def __init__(self, thread_name, thread_type, environment, parameter_server):
-        self.name = thread_name
+    def __init__(self, name, thread_type, environment, progress):
+        self.name = name
         self.thread_type = thread_type
         self.environment = environment
-        self.server = parameter_server
-        self.progress = parameter_server.progress
-        if thread_type == "learning":
-            self.progress.learners.add(thread_name)
+        self.progress = progress
 
     def run(self):
-        """Do this thread's work. If it fails, the coordinator keeps the exception for `main`."""
-        with self.progress.coordinator.stop_on_exception():
-            try:
-                self.work()
-            except Stopped:
-                pass
-            except Exception as error:
-                raise RuntimeError(f"{self.name} failed: {error!r}") from error
-        with self.progress.changed:
-            self.progress.learners.discard(self.name)
-            self.progress.changed.notify_all()  # if this one failed, those who wait must end, too
-
-    def work(self):
-        if self.thread_type == "learning":
-            self.learn()
-        else:
-            self.test()
-            self.progress.stop()  # the run is over when the test thread has finished
+        """Do this thread's work. If it fails, `progress` keeps the error for `main`."""
+        try:
+            if self.thread_type == "learning":
+                self.learn()
+            else:
+                self.test()
+                self.progress.stop()  # the run is over when the test thread has finished
+        except Stopped:
+            pass
+        except BaseException as error:  # also if something calls sys.exit
+            self.progress.stop(error, self.name)
+        finally:
+            self.progress.thread_ended(self.name)
 
     def learn(self):
         if SHARE_ONE_CORE:
             share_one_core()
-        while True:  # until Stopped is raised
-            score = self.environment.run(learning=True)
+        while True:  # until `next_frame` raises Stopped
+            score = self.environment.run()
             episodes, mean = self.progress.episode_ended(score)
-            if episodes % 50 == 0:
+            if episodes % PRINT_EPISODES == 0:
                 say(f"{self.progress.seconds():.1f} s, {self.progress.frames} frames, "
-                    f"{episodes} episodes: mean {mean:.1f} of the last 50")
-            add_to_curves(self.server, {f"score/{self.name}": score, "mean": mean})
+                    f"{episodes} episodes: mean {mean:.1f} of the last {PRINT_EPISODES}")
+            self.progress.add_to_curves({f"score/{self.name}": score, "mean": mean})
 
     def test(self):
         progress = self.progress
         while progress.phase != "learned":
-            progress.wait_until(lambda: progress.phase == "evaluating" or not progress.learners)
-            if progress.phase != "evaluating":  # then no learner is left
+            progress.wait_until(lambda: progress.phase == "evaluating" or progress.out_of_frames())
+            if progress.phase != "evaluating":
+                progress.wait_for_learners()  # their last episodes may still reach the threshold
+            if progress.phase != "evaluating":
                 say(f"Not learned after {progress.frames} frames")
                 return
             self.evaluate()
-        show_episodes(self.environment, self.server.options)
+        show_episodes(self.environment, progress.options)
 
     def evaluate(self):
         """Pull the server's weights and play greedy episodes with them. If the mean score is high
         enough, push them back, because a learner may have finished an update after the pull."""
-        progress, brain = self.progress, self.environment.agent.brain
-        mean = sum(progress.recent) / len(progress.recent)
-        say(f"Threshold reached: mean {mean:.1f} of the last {THRESHOLD_EPISODES} episodes")
+        progress, environment = self.progress, self.environment
+        brain = environment.agent.brain
+        say(f"Threshold reached: mean {fmean(progress.recent):.1f} of the last "
+            f"{THRESHOLD_EPISODES} episodes")
         brain.pull_parameter_server()
-        scores = [self.environment.run(learning=False) for _ in range(EVALUATION_EPISODES)]
-        mean = sum(scores) / len(scores)
+        mean = fmean(environment.play(environment.env) for _ in range(EVALUATION_EPISODES))
         say(f"Evaluation: mean {mean:.1f} of {EVALUATION_EPISODES} episodes")
-        add_to_curves(self.server, {"evaluation": mean, "threshold": LEARNED_MEAN})
-        passed = mean > LEARNED_MEAN
-        progress.evaluated(passed)
-        if passed:
-            progress.wait_until(lambda: not progress.learners)
+        progress.add_to_curves({"evaluation": mean, "threshold": LEARNED_MEAN})
+        progress.evaluated(passed=mean > LEARNED_MEAN)
+        if progress.phase == "learned":
+            progress.wait_for_learners()
             brain.push_parameter_server()
-            self.server.save()
+            brain.server.checkpoint.save()
             say(f"Learned after {progress.frames} frames, {progress.episodes} episodes, "
                 f"{progress.seconds():.1f} s")
 
@@ -419,48 +435,48 @@ class Progress:
     the lock `changed`. While it waits for a change, it releases the lock. Reading one value takes
     no lock.
     """
-    def __init__(self, options):
-        self.changed = threading.Condition()  # a thread that holds it may take it once more
-        self.coordinator = tf.train.Coordinator()  # knows if all have to stop, and who has failed
+    def __init__(self, options, learners):
+        self.options = options
+        self.changed = threading.Condition()  # a thread that holds it may take it again
         self.phase = "learned" if options.play else "training"
-        self.learners = set()  # names of the learning threads that haven't ended
+        self.learners = set(learners)  # names of the learning threads that haven't ended
+        self.stopped = False  # whether all threads have to end
+        self.interrupted = False  # whether Ctrl-C is the reason
+        self.failure = None  # or it is the first error, kept with the name of its thread
         self.frames = 0  # steps of all learners
         self.max_frames = options.max_frames
         self.episodes = 0  # of all learners
-        self.scores = collections.deque(maxlen=50)  # of the latest episodes, to be printed
-        self.recent = collections.deque(maxlen=THRESHOLD_EPISODES)  # the same, for the threshold
+        self.scores = collections.deque(maxlen=PRINT_EPISODES)  # of the latest episodes
+        self.recent = collections.deque(maxlen=THRESHOLD_EPISODES)  # since the last evaluation
+        self.curves = None  # with --logdir, a file for TensorBoard
         self.start_time = time.perf_counter()
 
     def seconds(self):
         return time.perf_counter() - self.start_time
 
-    def next_frame(self, learning):
-        """Each step begins with this call. It counts the steps of learners, returns how many there
-        were before, and makes learners wait during an evaluation. Raises Stopped at the end."""
+    def next_frame(self):
+        """Each step of a learner begins with this call. It waits during an evaluation, counts the
+        step, and returns how many there were before. Raises Stopped at the end."""
         with self.changed:
-            if learning and self.phase == "evaluating":
+            if self.phase == "evaluating":
                 self.wait_until(lambda: self.phase != "evaluating")
-            over = learning and (self.phase == "learned" or self.frames >= self.max_frames)
-            if over or self.coordinator.should_stop():
+            if self.stopped or self.phase == "learned" or self.frames >= self.max_frames:
                 raise Stopped
-            frame = self.frames
-            if learning:
-                self.frames += 1
-            return frame
+            self.frames += 1
+            return self.frames - 1
 
     def episode_ended(self, score):
         """A learner has finished an episode, and the mean score may now exceed the threshold.
-        Returns the number of episodes, and the mean score of the latest fifty."""
+        Returns the number of episodes, and the mean score of the latest ones."""
         with self.changed:
             self.episodes += 1
             self.scores.append(score)
             if self.phase == "training":
                 self.recent.append(score)
-                full = len(self.recent) == THRESHOLD_EPISODES
-                if full and sum(self.recent) / THRESHOLD_EPISODES > LEARNED_MEAN:
+                if len(self.recent) == THRESHOLD_EPISODES and fmean(self.recent) > LEARNED_MEAN:
                     self.phase = "evaluating"
                     self.changed.notify_all()
-            return self.episodes, sum(self.scores) / len(self.scores)
+            return self.episodes, fmean(self.scores)
 
     def evaluated(self, passed):
         """The test thread has evaluated the policy. If it passed, the learners end. If not, they go
@@ -470,84 +486,124 @@ class Progress:
             self.recent.clear()
             self.changed.notify_all()
 
-    def wait_until(self, condition):
-        """Wait until condition() holds. Raises Stopped if all threads have to stop."""
-        with self.changed:
-            self.changed.wait_for(lambda: condition() or self.coordinator.should_stop())
-            if self.coordinator.should_stop():
-                raise Stopped
+    def out_of_frames(self):
+        """Whether no learner can go on."""
+        return self.frames >= self.max_frames or not self.learners
 
-    def stop(self):
-        """Make all threads raise Stopped, while they wait or at their next frame."""
-        self.coordinator.request_stop()
+    def wait_until(self, condition, seconds=None):
+        """Wait until condition() holds, but no longer than so many seconds. Raises Stopped if all
+        threads have to stop."""
         with self.changed:
+            self.changed.wait_for(lambda: self.stopped or condition(), seconds)
+            self.raise_if_stopped()
+
+    def wait_for_learners(self):
+        """Wait until no learner is left or an evaluation is due. One that hangs in its environment
+        is awaited for 1.5 s."""
+        self.wait_until(lambda: not self.learners or self.phase == "evaluating", 1.5)
+
+    def raise_if_stopped(self):
+        if self.stopped:
+            raise Stopped
+
+    def stop(self, error=None, name=None):
+        """Make all threads raise Stopped. error: what has failed in the thread `name`."""
+        with self.changed:
+            self.stopped = True
+            if error is not None and self.failure is None:
+                self.failure = error, name
             self.changed.notify_all()
+
+    def interrupt(self):
+        """Ctrl-C was pressed. A run that is already over stays what it was."""
+        if not self.stopped:
+            self.interrupted = True
+            self.stop()
+
+    def wait_for_stop(self, seconds):
+        """Wait until all threads have to stop, but no longer than this. Returns whether they do."""
+        with self.changed:
+            return self.changed.wait_for(lambda: self.stopped, seconds)
+
+    def thread_ended(self, name):
+        with self.changed:
+            self.learners.discard(name)
+            self.changed.notify_all()
+
+    def add_to_curves(self, numbers):
+        """Add a point to each of these curves of TensorBoard, plotted against frames.
+        numbers: {name: a number, or an array whose mean counts}."""
+        if self.curves is not None:
+            values = [tf.Summary.Value(tag=name, simple_value=np.mean(number))
+                      for name, number in numbers.items()]
+            self.curves.add_summary(tf.Summary(value=values), self.frames)
 
 
 def main(argv=None, server_class=ParameterServer, brain_class=LocalBrain, agent_class=Agent,
-         environment_class=Environment):
-    """Learn, then show the policy (§3.1). argv: the words of a command line; None: the program's.
+         environment_class=Environment, worker_class=Worker_thread):
+    """Learn, then show the policy (§3.1). argv: the words of a command line; None means this
+    program's own. Returns the exit status: 0 learned, 1 not learned, 130 interrupted by Ctrl-C.
+    Raises RuntimeError if a thread fails, and SystemExit if an option is wrong or a file can't be
+    written.
 
-    Returns the exit status: 0 learned, 1 not learned, 130 interrupted by Ctrl-C. If a thread fails,
-    its exception is raised here."""
+    Another task or method: change this module's constants, and pass subclasses of these classes."""
     options = parse(argv)
-    progress = Progress(options)
-    threads, interrupted = [], False
-    try:
+    learners = [f"local_thread{i + 1}" for i in range(options.workers)]
+    progress = Progress(options, learners)
+    with ctrl_c_calls(progress.interrupt):
+        prepare_films(options)
+
+        # M0. What all threads share
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
-            # M0. What all threads share
             tf.set_random_seed(options.seed)
-            server = server_class(options, progress)
+            server = server_class(open_session(), progress)
 
             # M1. For each thread a worker, with its own environment, agent and copy of the network
-            types = {f"local_thread{i + 1}": "learning" for i in range(options.workers)}
-            types["test_thread"] = "test"
             workers = []
-            for name, thread_type in types.items():
+            for name in [*learners, "test_thread"]:
                 brain = brain_class(name, server)
                 agent = agent_class(brain, random.Random(f"{options.seed} {name}"))
-                environment = environment_class(agent, server)
-                workers.append(Worker_thread(name, thread_type, environment, server))
+                environment = environment_class(agent, progress)
+                thread_type = "test" if name == "test_thread" else "learning"
+                workers.append(worker_class(name, thread_type, environment, progress))
             server.initialize()
+            open_curves(server)
             graph.finalize()  # no changes from here on: they aren't safe while threads use it
 
         # M2. Start the threads
-        if options.render != "none":
-            prepare_films(options)
         if not options.play:
             say(f"Seed {options.seed}, {options.workers} learning threads")
         threads = [threading.Thread(target=worker.run, name=worker.name, daemon=True)
-                   for worker in [*workers, *server.helpers]]
+                   for worker in workers]
         progress.start_time = time.perf_counter()
         for thread in threads:
             thread.start()
 
         # M3. Wait until the test thread has finished or a thread has failed; save now and then
-        next_save = time.monotonic() + SAVE_SECONDS
-        while not progress.coordinator.wait_for_stop(1):  # on Windows, Ctrl-C waits for this call
-            if time.monotonic() > next_save:
-                server.save()
-                next_save = time.monotonic() + SAVE_SECONDS
-    except KeyboardInterrupt:
-        interrupted = True
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C must not interrupt saving
-    finally:
-        progress.stop()
-        if threads and server.curves is not None:
-            server.curves.flush()
-        # If a thread has failed, this raises its exception, and nothing more is saved.
-        progress.coordinator.join(threads, stop_grace_period_secs=1.5, ignore_live_threads=True)
-    if threads:  # otherwise Ctrl-C came before anything was learned
-        server.save()
-    if interrupted:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        next_save = SAVE_SECONDS
+        while not progress.wait_for_stop(1):  # on Windows, Ctrl-C waits for this call
+            if progress.seconds() > next_save:
+                server.checkpoint.save()
+                next_save = progress.seconds() + SAVE_SECONDS
+        end = progress.seconds() + 1.5  # a thread may hang in its environment
+        for thread in threads:
+            thread.join(max(0.0, end - progress.seconds()))
+        server.checkpoint.save()
+
+    if progress.failure is not None:
+        error, name = progress.failure
+        if isinstance(error, (OSError, tf.errors.OpError)):
+            sys.exit(f"{name} failed: {reason(error)}")  # a traceback wouldn't say more
+        raise RuntimeError(f"{name} failed: {error!r}") from error
+    if progress.interrupted:
         print(f"Stopped after {progress.frames} frames", file=sys.stderr)
         return 130
     return int(progress.phase != "learned")
 
 
 # -------------------------------------------------------------------------------------------------
-# Nothing below this line belongs to A3C.
+# Nothing below this line belongs to A3C: calls of the graph, the shared core, files, films and the
+# command line.
 
 FILMS = "movie/A3C"  # each run makes a new folder here
 SAVE_SECONDS = 60  # time between two saves
@@ -556,7 +612,8 @@ SAVE_SECONDS = 60  # time between two saves
 class GraphCall:
     """A function that runs a part of the graph. Its arguments fill the inputs `feeds`, and it
     returns the `fetches` as a list of arrays. `targets` run only for their effects. `Session.run`
-    would take several times as long; here a private method prepares the call, at its first use."""
+    and what `Session.make_callable` returns take four times as long, so this uses the private
+    method behind them. It prepares the call at its first use."""
     def __init__(self, session, feeds=(), fetches=(), targets=()):
         names = [[part.name for part in parts] for parts in (feeds, fetches, targets)]
         self.options = CallableOptions(feed=names[0], fetch=names[1], target=names[2])
@@ -595,45 +652,110 @@ def say(line):
     print(line + "\n", end="", flush=True)  # in one piece, so that threads don't mix lines
 
 
-def add_to_curves(server, numbers):
-    """Add a point to each of these curves, over the frames. numbers: {name: number or array}."""
-    if server.curves is not None:
-        values = [tf.Summary.Value(tag=x, simple_value=np.mean(y)) for x, y in numbers.items()]
-        server.curves.add_summary(tf.Summary(value=values), server.progress.frames)
-
-
-def restore_checkpoint(server):
-    """Make the server's saver, and continue from the latest checkpoint, if the folder has one. The
-    checkpoint's frames count for ε, but not for --max-frames."""
-    folder, play = server.options.checkpoint, server.options.play
-    variables = tf.global_variables("parameter_server/")  # weights and the optimizer's averages
-    server.saver = tf.train.Saver(variables, save_relative_paths=True)
-    if not play and not os.path.exists(os.path.join(folder, "checkpoint")):
-        return
+@contextlib.contextmanager
+def ctrl_c_calls(function):
+    """Let Ctrl-C call this function, because a KeyboardInterrupt could come in the middle of
+    saving. Then put back the old handler, and the environment variables."""
+    variables = dict(os.environ)
+    handler = signal.signal(signal.SIGINT, lambda *_: function())
     try:
-        latest = tf.train.latest_checkpoint(folder)
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        os.environ.clear()
+        os.environ.update(variables)
+
+
+class Checkpoint:
+    """Saves the server's variables in the folder of --checkpoint, and continues from what it
+    holds. Without that option it does nothing."""
+    def __init__(self, server):
+        self.session, self.progress = server.session, server.progress
+        self.folder, self.play = self.progress.options.checkpoint, self.progress.options.play
+        self.lock = threading.Lock()  # both `main` and the test thread save
+        if self.folder is None:
+            return
+        self.variables = tf.global_variables("parameter_server/")  # with the optimizer's averages
+        self.saver = tf.train.Saver(self.variables, save_relative_paths=True)
+        if self.play or os.path.exists(os.path.join(self.folder, "checkpoint")):
+            try:
+                self.restore()
+            except Exception as error:  # a damaged file can make TensorFlow raise anything
+                refuse(f"argument --checkpoint: {self.folder!r}: {reason(error)}")
+
+    def restore(self):
+        """Continue from the latest checkpoint. Its frames count towards ε, but not towards
+        --max-frames."""
+        latest = tf.train.latest_checkpoint(self.folder)
+        if latest is None:
+            raise ValueError("there is no checkpoint that can be read")
         shapes = tf.train.load_checkpoint(latest).get_variable_to_shape_map()
-        if any(shapes.get(v.op.name) != v.shape for v in variables):
-            raise ValueError("arrays of other names or shapes")
-        server.saver.restore(server.session, latest)
-        frames = int(latest.rpartition("-")[2])
-    except (OSError, TypeError, ValueError, IndexError, tf.errors.OpError):
-        refuse(f"argument --checkpoint: nothing in {folder!r} fits this network and optimizer")
-    server.progress.frames = frames
-    server.progress.max_frames += frames
-    if not play:
-        say(f"Continues after {frames} frames")
+        if any(shapes.get(v.op.name) != v.shape for v in self.variables):
+            raise ValueError("the checkpoint is of another network or optimizer")
+        self.saver.restore(self.session, latest)
+        self.progress.frames = int(latest.rpartition("-")[2])
+        self.progress.max_frames += self.progress.frames
+        if not self.play:
+            say(f"Continues after {self.progress.frames} frames")
+
+    def save(self):
+        """Save. If that fails, the run ends."""
+        if self.folder is None or self.play:
+            return
+        path = os.path.join(self.folder, "model")
+        try:
+            with self.lock:
+                self.saver.save(self.session, path, self.progress.frames, write_meta_graph=False)
+        except Exception as error:  # the disk is full, say
+            self.progress.stop(error, "saving")
+
+
+def open_curves(server):
+    """Open a file for TensorBoard if --logdir is given, and write the graph."""
+    session, progress = server.session, server.progress
+    if progress.options.logdir is not None:
+        # With a session it writes at once, so that an error stops the thread that has written.
+        progress.curves = tf.summary.FileWriter(progress.options.logdir, session.graph,
+                                                max_queue=0, session=session)
+
+
+def prepare_folder(option, folder):
+    """Make the folder of an option, if need be, and find out whether files can be written there and
+    whether TensorFlow finds them, which it doesn't if the name has brackets."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(2 ** 20))  # the disk may be full
+        if not tf.gfile.Glob(folder):
+            raise OSError(f"TensorFlow can't use a folder named {folder!r}")
+    except (OSError, tf.errors.OpError) as error:
+        refuse(f"argument {option}: {reason(error)}")
 
 
 def prepare_films(options):
-    """Import what films need. If a thread did so later, Ctrl-C meanwhile would give a traceback."""
-    if not options.window:
-        os.environ["SDL_VIDEODRIVER"] = "dummy"  # so films need no screen
+    """Find out, before anything is learned, whether films can be made and whether a window opens.
+    SDL, with which pygame draws, gets a driver that needs no screen if none does."""
+    options.window = False
+    if options.render == "none":
+        return
+    prepare_folder("--render", FILMS)
     try:
-        import moviepy, pygame  # noqa: E401, F401
-        os.makedirs(FILMS, exist_ok=True)
-    except (ModuleNotFoundError, OSError) as error:
-        refuse(f"argument --render: {error} (see requirements.txt, or try none)")
+        import moviepy.config
+        import pygame
+        subprocess.run([moviepy.config.FFMPEG_BINARY, "-version"], check=True, capture_output=True)
+    except Exception as error:  # a package is missing, or ffmpeg
+        refuse(f"argument --render: {reason(error)} (see requirements.txt, or try none)")
+    drivers = {"linux": "x11", "win32": "windows"}  # on macOS only the main thread opens windows
+    if options.render != "video" and sys.platform in drivers:
+        os.environ.setdefault("SDL_VIDEODRIVER", drivers[sys.platform])
+        with contextlib.suppress(pygame.error):
+            pygame.display.init()
+            options.window = True
+        pygame.display.quit()
+    if not options.window:
+        os.environ["SDL_VIDEODRIVER"] = "dummy"
+        if options.render == "human":
+            refuse("argument --render: no window can open here; try video")
 
 
 def show_episodes(environment, options):
@@ -645,15 +767,15 @@ def show_episodes(environment, options):
         os.makedirs(folder)  # it is new, so no film is overwritten
         say(f"Films: {folder}")
     for episode in range(1, options.test_episodes + 1):
-        environment.env.close()
         env = environment.make("rgb_array_list" if film else None)
         if film:
             env = gym.wrappers.RecordVideo(env, folder, name_prefix=f"test-{episode}")
         if options.window:
             env = gym.wrappers.HumanRendering(env)
-        environment.env = env
-        score = environment.run(learning=False)
-        env.close()  # this writes the film
+        try:
+            score = environment.play(env)
+        finally:
+            env.close()  # this writes the film
         say(f"Test episode {episode}: score {score:g}")
 
 
@@ -677,23 +799,15 @@ def parse(argv):
     add("--logdir", metavar="DIR", help="write graph and curves for TensorBoard")
     options = parser.parse_args(argv)
     if min(options.workers, options.max_frames, options.test_episodes) < 1 or options.seed < 0:
-        parser.error("--workers, --max-frames and --test-episodes begin at 1, --seed at 0")
+        parser.error("--workers, --max-frames and --test-episodes must be at least 1, --seed 0")
     if options.play:
         options.workers = 0
         if options.checkpoint is None:
             parser.error("argument --play: needs --checkpoint DIR")
-    screen = sys.platform == "win32"  # on macOS only the main thread may open a window
-    if sys.platform == "linux":
-        screen = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-    if options.render == "human" and not screen:
-        parser.error("argument --render: no window can open here; try video")
-    options.window = screen and options.render in ("auto", "human")
-    try:
-        for folder in options.logdir, None if options.play else options.checkpoint:
-            if folder is not None:
-                os.makedirs(folder, exist_ok=True)
-    except OSError as error:
-        parser.error(f"argument --checkpoint or --logdir: {error}")
+    elif options.checkpoint is not None:
+        prepare_folder("--checkpoint", options.checkpoint)
+    if options.logdir is not None:
+        prepare_folder("--logdir", options.logdir)
     return options
 
 
@@ -703,5 +817,11 @@ def refuse(message):
     sys.exit(2)
 
 
+def reason(error):
+    """What an error says, in one line. TensorFlow's have many, and the one before [[ says it."""
+    return str(error).partition("\n\t [[")[0].rpartition("\n")[2] or repr(error)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # `main` reacts to Ctrl-C, Python's own end doesn't
     sys.exit(main())
