@@ -38,7 +38,6 @@ import sys
 import tempfile
 import threading
 import time
-from statistics import fmean
 
 # These settings make the imports quiet and fast. A3C begins with the constants below.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # no messages from TensorFlow's C++ code
@@ -48,8 +47,8 @@ os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")  # OpenGL may crash b
 os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # films are silent; ALSA may look for a card
 gc.disable()  # nothing that is imported is garbage, and looking would take half a second
 import numpy as np
-import tensorflow.compat.v1 as tf
 from tensorflow.core.protobuf.config_pb2 import CallableOptions
+import tensorflow.compat.v1 as tf
 try:
     import gymnasium as gym
 except ModuleNotFoundError:
@@ -155,7 +154,7 @@ class LocalBrain:
         self.server = parameter_server
         self.train_queue = []  # samples for the next update, see `train_push`
         # The thread's name is a scope: it prefixes names, such as local_thread1/hidden/biases.
-        with tf.variable_scope(name):
+        with tf.variable_scope(name, initializer=tf.zeros_initializer()):  # 0 until the first pull
             self.forward = self._build_model()
         self.weights = tf.trainable_variables(name + "/")
         with tf.name_scope(name + "/"):  # the slash opens the same scope again, not name_1
@@ -200,8 +199,8 @@ class LocalBrain:
         # The heart of A3C: the gradient is with respect to MY weights, but moves the SERVER'S.
         gradients = tf.gradients(loss, self.weights, name="gradient")
         norm = tf.check_numerics(tf.global_norm(gradients), "the gradient isn't finite")
-        with tf.control_dependencies([norm]):  # so a bad gradient fails before it moves anything
-            update = self.server.build_update(gradients)
+        gradients = tf.tuple(gradients, control_inputs=[norm])  # a bad one must not move anything
+        update = self.server.build_update(gradients)
 
         pairs = list(zip(self.weights, self.server.weights, strict=True))
         pull = [mine.assign(shared, read_value=False) for mine, shared in pairs]
@@ -405,10 +404,10 @@ class Worker_thread:
         enough, push them back, because a learner may have finished an update after the pull."""
         progress, environment = self.progress, self.environment
         brain = environment.agent.brain
-        say(f"Threshold reached: mean {fmean(progress.recent):.1f} of the last "
+        say(f"Threshold reached: mean {np.mean(progress.recent):.1f} of the last "
             f"{THRESHOLD_EPISODES} episodes")
         brain.pull_parameter_server()
-        mean = fmean(environment.play(environment.env) for _ in range(EVALUATION_EPISODES))
+        mean = np.mean([environment.play(environment.env) for _ in range(EVALUATION_EPISODES)])
         say(f"Evaluation: mean {mean:.1f} of {EVALUATION_EPISODES} episodes")
         progress.add_to_curves({"evaluation": mean, "threshold": LEARNED_MEAN})
         progress.evaluated(passed=mean > LEARNED_MEAN)
@@ -435,11 +434,12 @@ class Progress:
     the lock `changed`. While it waits for a change, it releases the lock. Reading one value takes
     no lock.
     """
-    def __init__(self, options, learners):
+    def __init__(self, options):
         self.options = options
         self.changed = threading.Condition()  # a thread that holds it may take it again
         self.phase = "learned" if options.play else "training"
-        self.learners = set(learners)  # names of the learning threads that haven't ended
+        # The names of the learning threads that haven't ended
+        self.learners = {f"local_thread{i + 1}" for i in range(options.workers)}
         self.stopped = False  # whether all threads have to end
         self.interrupted = False  # whether Ctrl-C is the reason
         self.failure = None  # or it is the first error, kept with the name of its thread
@@ -473,10 +473,10 @@ class Progress:
             self.scores.append(score)
             if self.phase == "training":
                 self.recent.append(score)
-                if len(self.recent) == THRESHOLD_EPISODES and fmean(self.recent) > LEARNED_MEAN:
+                if len(self.recent) == THRESHOLD_EPISODES and np.mean(self.recent) > LEARNED_MEAN:
                     self.phase = "evaluating"
                     self.changed.notify_all()
-            return self.episodes, fmean(self.scores)
+            return self.episodes, np.mean(self.scores)
 
     def evaluated(self, passed):
         """The test thread has evaluated the policy. If it passed, the learners end. If not, they go
@@ -548,9 +548,8 @@ def main(argv=None, server_class=ParameterServer, brain_class=LocalBrain, agent_
 
     Another task or method: change this module's constants, and pass subclasses of these classes."""
     options = parse(argv)
-    learners = [f"local_thread{i + 1}" for i in range(options.workers)]
-    progress = Progress(options, learners)
-    with ctrl_c_calls(progress.interrupt):
+    progress = Progress(options)
+    with ctrl_c_stops(progress):
         prepare_films(options)
 
         # M0. What all threads share
@@ -560,7 +559,7 @@ def main(argv=None, server_class=ParameterServer, brain_class=LocalBrain, agent_
 
             # M1. For each thread a worker, with its own environment, agent and copy of the network
             workers = []
-            for name in [*learners, "test_thread"]:
+            for name in [*sorted(progress.learners), "test_thread"]:
                 brain = brain_class(name, server)
                 agent = agent_class(brain, random.Random(f"{options.seed} {name}"))
                 environment = environment_class(agent, progress)
@@ -653,14 +652,15 @@ def say(line):
 
 
 @contextlib.contextmanager
-def ctrl_c_calls(function):
-    """Let Ctrl-C call this function, because a KeyboardInterrupt could come in the middle of
-    saving. Then put back the old handler, and the environment variables."""
+def ctrl_c_stops(progress):
+    """Let Ctrl-C stop the threads, because a KeyboardInterrupt could come in the middle of saving.
+    At the end put back the old handler, and the environment variables."""
     variables = dict(os.environ)
-    handler = signal.signal(signal.SIGINT, lambda *_: function())
+    handler = signal.signal(signal.SIGINT, lambda *_: progress.interrupt())
     try:
         yield
     finally:
+        progress.stop()  # if starting a thread has failed, the others must not go on
         signal.signal(signal.SIGINT, handler)
         os.environ.clear()
         os.environ.update(variables)

@@ -56,7 +56,7 @@ def saved(tmp_path):
 def points(monkeypatch):
     """What is added to the curves, in order: {name: number}."""
     points = []
-    monkeypatch.setattr(a3c, "add_to_curves", lambda server, numbers: points.append(numbers))
+    monkeypatch.setattr(a3c.Progress, "add_to_curves", lambda self, new: points.append(new))
     return points
 
 
@@ -79,7 +79,6 @@ def fake_ray(monkeypatch):
     def remote(**options):
         def start(what, *args):
             with pytest.MonkeyPatch.context() as process:  # a worker changes these in its process
-                process.setattr(a3c, "parse", a3c.parse)
                 process.setattr(a3c, "LEARNED_MEAN", a3c.LEARNED_MEAN)
                 return Handle(what(*args))
         return lambda what: types.SimpleNamespace(remote=functools.partial(start, what))

@@ -56,19 +56,19 @@ class Built:
 
     def __init__(self, learners, max_frames=1_000_000, seed=0, server_class=a3c.ParameterServer,
                  brain_class=a3c.LocalBrain, agent_class=a3c.Agent,
-                 environment_class=a3c.Environment):
+                 environment_class=a3c.Environment, worker_class=a3c.Worker_thread):
         def worker(name, thread_type):
             brain = brain_class(name, self.server)
             agent = agent_class(brain, random.Random(f"{seed} {name}"))
-            environment = environment_class(agent, self.server)
-            return a3c.Worker_thread(name, thread_type, environment, self.server)
+            environment = environment_class(agent, self.progress)
+            return worker_class(name, thread_type, environment, self.progress)
         words = options("--max-frames", max_frames, "--seed", seed)
         words.workers, words.test_episodes = learners, 0
         self.progress = a3c.Progress(words)
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
             tf.set_random_seed(seed)
-            self.server = server_class(words, self.progress)
-            self.learners = [worker(f"local_thread{i + 1}", "learning") for i in range(learners)]
+            self.server = server_class(a3c.open_session(), self.progress)
+            self.learners = [worker(name, "learning") for name in sorted(self.progress.learners)]
             self.tester = worker("test_thread", "test")
             self.server.initialize()
             graph.finalize()
@@ -76,7 +76,7 @@ class Built:
 
     def run(self):
         """Start all threads, wait until they have ended, and raise what failed, as `main` does."""
-        workers = [*self.learners, self.tester, *self.server.helpers]
+        workers = [*self.learners, self.tester]
         threads = [threading.Thread(target=worker.run, name=worker.name, daemon=True)
                    for worker in workers]
         for thread in threads:
@@ -86,7 +86,8 @@ class Built:
         hanging = [thread.name for thread in threads if thread.is_alive()]
         self.progress.stop()
         assert not hanging
-        self.progress.coordinator.raise_requested_exception()
+        if self.progress.failure is not None:
+            raise self.progress.failure[0]
 
     def values(self, variables):
         return self.server.session.run(variables)

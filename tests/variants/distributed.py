@@ -23,8 +23,8 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-import a3c_cartpole as a3c  # noqa: E402
-from a3c_cartpole import np, tf  # noqa: E402
+import a3c_cartpole as a3c
+from a3c_cartpole import np, tf
 
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray prints a warning
 try:
@@ -35,10 +35,10 @@ except ModuleNotFoundError as error:
 
 class Parameters:
     """The parameter server's process, which owns all variables. It answers one call at a time."""
-    def __init__(self, set_up, server_class, options, frames, values):
+    def __init__(self, set_up, server_class, words, frames, values):
         set_up()
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
-            self.server = server_class(options, a3c.Progress(options))
+            self.server = server_class(a3c.open_session(), a3c.Progress(a3c.parse(words)))
             gradients = [tf.placeholder(w.dtype, w.shape) for w in self.server.weights]
             with tf.control_dependencies([self.server.build_update(gradients)]):
                 weights = [w.read_value() for w in self.server.weights]
@@ -81,15 +81,12 @@ def load(server, variables, values):
 
 
 def wait_for(answer, progress):
-    """Returns an answer of the actor. If none comes for a minute, it makes all threads stop."""
+    """Returns an answer of the actor, and raises ConnectionError if none comes for a minute."""
     for _ in range(120):
-        if progress.coordinator.should_stop():
-            raise a3c.Stopped
+        progress.raise_if_stopped()
         with contextlib.suppress(ray.exceptions.GetTimeoutError, ray.exceptions.RayActorError):
             return ray.get(answer, timeout=0.5)
-    print("The parameter server's process has died or doesn't answer", file=sys.stderr)
-    progress.stop()
-    raise a3c.Stopped
+    raise ConnectionError("the parameter server's process has died or doesn't answer")
 
 
 class WorkerServer(a3c.ParameterServer):
@@ -103,9 +100,6 @@ class WorkerServer(a3c.ParameterServer):
         self.progress.frames = self.others = frames  # `others`: those of all other workers
         self.calls = 0  # of all learners here
 
-    def save(self):
-        pass
-
     def build_update(self, gradients):
         weights = tf.py_func(lambda *values: self.call(gradients[0].name, *values), gradients,
                              [w.dtype for w in self.weights])
@@ -113,8 +107,6 @@ class WorkerServer(a3c.ParameterServer):
 
     def call(self, learner, *gradients):
         """Give a learner's gradient to the actor. learner: its name. Returns the new weights."""
-        if not all(np.isfinite(g).all() for g in gradients):
-            return self.latest  # this learner is about to fail; the others needn't
         progress = self.progress
         with progress.changed:
             self.calls += 1
@@ -132,19 +124,18 @@ class WorkerServer(a3c.ParameterServer):
         return [np.array(w) for w in self.latest]
 
 
-def work(set_up, actor, server_class, classes, options):
+def work(set_up, actor, server_class, classes, words):
     """A worker: a Ray task. It learns until the run is over or all frames are played."""
     set_up()
     a3c.LEARNED_MEAN = float("inf")  # a worker doesn't evaluate
     if a3c.SHARE_ONE_CORE and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {cores[options.seed % len(cores)]})  # each worker gets another one
+        os.sched_setaffinity(0, {cores[int(words[-1]) % len(cores)]})  # the seed: each gets another
 
     class Server(WorkerServer, server_class):
         parameters = actor
-    a3c.parse = lambda argv: options  # instead of a command line
     try:
-        a3c.main(None, Server, **classes)
+        a3c.main(words, Server, **classes)
     except SystemExit as error:  # Ray would start the worker again, again and again
         raise RuntimeError(f"sys.exit({error.code!r})") from error
 
@@ -157,36 +148,36 @@ class Workers:
         self.scores = collections.deque()  # of episodes that the script hasn't counted yet
         self.seen = 0
 
-    def start(self, server, own, set_up, server_class, classes, options):
+    def start(self, server, own, set_up, server_class, classes):
         """Start Ray, the actor and the tasks. server: the script's, whose variables have values."""
+        progress = server.progress
         # The other processes find the user's modules, and set TensorFlow up, as this one does.
         env_vars = {name: value for name, value in os.environ.items() if name.startswith("TF_")}
         env_vars["PYTHONPATH"] = os.pathsep.join(sys.path)
-        early = []  # Ctrl-C while Ray starts, which must not be interrupted
-        signal.signal(signal.SIGINT, lambda *_: early.append(True))
         try:
             ray.init(own.address, logging_level="ERROR", log_to_driver=False,
                      runtime_env={"env_vars": env_vars})
         except Exception as error:
             a3c.refuse(f"argument --address: {str(error).splitlines()[0]}")
-        for number in signal.SIGINT, signal.SIGTERM:
-            signal.signal(number, signal.default_int_handler)
-        if early:
-            raise KeyboardInterrupt
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # instead of Ray's handler
         self.server = server
         self.variables = tf.global_variables("parameter_server/")
         values = server.session.run({v.op.name: v for v in self.variables})
+        words = ["--render", "none", "--workers", str(own.workers),
+                 "--max-frames", str(progress.max_frames), "--seed"]
+        seed = progress.options.seed
         # num_cpus=0: Ray doesn't limit the processes to the number of cores.
         # max_task_retries=-1: Ray repeats a call that got lost on its way.
         self.actor = ray.remote(num_cpus=0, max_task_retries=-1)(Parameters).remote(
-            set_up, server_class, options, server.progress.frames, values)
+            set_up, server_class, [*words, str(seed)], progress.frames, values)
         ray.get(self.actor.look.remote(), timeout=300)  # raises what went wrong at its start
         task = ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(work)
         for number in range(1, own.processes + 1):
-            options.seed = (options.seed + 1) % 2 ** 32  # each worker plays other episodes
-            self.tasks[task.remote(set_up, self.actor, server_class, classes, options)] = number
+            words_ = [*words, str(seed + number)]  # each worker plays other episodes
+            self.tasks[task.remote(set_up, self.actor, server_class, classes, words_)] = number
+        progress.options.workers = own.processes * own.workers  # for the script's first line
 
-    def run(self, learning):
+    def run(self):
         """Wait for the next episode of any worker. Returns its score."""
         progress = self.server.progress
         while not self.scores:
@@ -199,7 +190,7 @@ class Workers:
             new, frames, values = wait_for(self.actor.look.remote(self.seen), progress)
             self.scores += new
             self.seen += len(new)
-            with self.server.saving:  # so that a checkpoint holds all of one moment
+            with self.server.checkpoint.lock:  # so that a checkpoint holds all of one moment
                 load(self.server, self.variables, values)
                 progress.frames = frames
             for task in ended:
@@ -229,15 +220,14 @@ def main(argv=None, server_class=a3c.ParameterServer, configure=bool, **classes)
     configure()
     parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, allow_abbrev=False,
                                      epilog="All other options: a3c_cartpole.py --help")
-    parser.add_argument("--processes", type=int, default=2, metavar="N", help="worker processes")
-    parser.add_argument("--address", choices=("local", "auto"), default="local",
-                        help="auto: use the Ray cluster that this machine belongs to")
+    add = parser.add_argument
+    add("--processes", type=int, default=2, metavar="N", help="worker processes")
+    add("--workers", type=int, default=a3c.N_WORKERS, metavar="N", help="learning threads of each")
+    add("--address", choices=("local", "auto"), default="local",
+        help="auto: use the Ray cluster that this machine belongs to")
     own, words = parser.parse_known_args(argv)
-    if own.processes < 1:
-        parser.error("argument --processes: begins at 1")
-    options = a3c.parse(words)
-    if options.play:
-        return a3c.main(words, server_class, **classes)
+    if min(own.processes, own.workers) < 1:
+        parser.error("--processes and --workers must be at least 1")
     constants = {name: getattr(a3c, name) for name in (*filter(str.isupper, vars(a3c)), "Tmax")}
     workers = Workers()
 
@@ -246,20 +236,19 @@ def main(argv=None, server_class=a3c.ParameterServer, configure=bool, **classes)
         vars(a3c).update(constants)
 
     class Server(server_class):
-        def __init__(self, script_options, progress):
-            script_options.workers = 0  # nobody learns in this process
-            super().__init__(script_options, progress)
-            self.helpers.append(a3c.Worker_thread("workers", "learning", workers, self))
-
         def initialize(self):
             super().initialize()  # what is refused is refused here
-            vars(options).update(render="none", checkpoint=None, logdir=None,
-                                 max_frames=self.progress.max_frames)
-            workers.start(self, own, set_up, server_class, classes, options)
-            self.options.workers = own.processes * options.workers  # for the script's first line
+            if not self.progress.options.play:
+                workers.start(self, own, set_up, server_class, classes)
+
+    class Worker(a3c.Worker_thread):
+        """The script's only learning thread here. Its environment is all workers."""
+        def learn(self):
+            self.environment = workers
+            super().learn()
 
     try:
-        return a3c.main([*words, "--seed", str(options.seed)], Server, **classes)
+        return a3c.main([*words, "--workers", "1"], Server, worker_class=Worker, **classes)
     finally:
         workers.end()
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-import a3c_cartpole as a3c  # noqa: E402
+import a3c_cartpole as a3c
 
 tf = a3c.tf
 PREDICTORS = {"predictor1"}  # the names of these threads
@@ -37,17 +37,17 @@ class Queue(queue.Queue):
         self.progress = progress
 
     def give(self, item):
-        while not self.progress.coordinator.should_stop():
+        while not self.progress.stopped:
             with contextlib.suppress(queue.Full):
                 return self.put(item, timeout=0.1)
         raise a3c.Stopped
 
     def take(self):
-        learners_left = True
-        while learners_left and not self.progress.coordinator.should_stop():
+        learners = True
+        while learners and not self.progress.stopped:
             # Check this before the queue. The other way round, the last learner could give
             # something and end between the two checks.
-            learners_left = self.progress.learners > TRAINERS  # the trainers count, too, see `main`
+            learners = self.progress.learners - PREDICTORS - TRAINERS
             with contextlib.suppress(queue.Empty):
                 return self.get(timeout=0.1)
         raise a3c.Stopped
@@ -55,39 +55,36 @@ class Queue(queue.Queue):
 
 class Predictor(a3c.Worker_thread):
     """Answers the learners' questions. One call answers all that are waiting."""
-    def __init__(self, name, server, brain_class):
-        super().__init__(name, "helper", None, server)
-        # A brain of this name shares the variables of the server's network.
-        with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE):
-            self.brain = brain_class("parameter_server", server)
-
-    def work(self):
+    def learn(self):
+        brain = self.environment.agent.brain
         while True:  # until `take` raises Stopped
-            asked = [self.server.states.take()]
+            asked = [brain.server.states.take()]
             with contextlib.suppress(queue.Empty):
                 while True:
-                    asked.append(self.server.states.get_nowait())
+                    asked.append(brain.server.states.get_nowait())
             states, answers = zip(*asked)
-            p = self.brain.predict_p(np.concatenate(states))
+            p = brain.predict_p(np.concatenate(states))
             ends = np.cumsum([len(s) for s in states])  # usually each has asked about one state
             for answer, own in zip(answers, np.split(p, ends)):
                 answer.give(own)
-            a3c.add_to_curves(self.server, {"batch/states": len(p)})
+            self.progress.add_to_curves({"batch/states": len(p)})
 
 
-class Trainer(Predictor):
+class Trainer(a3c.Worker_thread):
     """Updates the network with the learners' samples."""
-    def work(self):
+    def learn(self):
+        brain = self.environment.agent.brain
+        server = brain.server
         while True:
-            begun, samples = self.server.samples.take()
+            begun, samples = server.samples.take()
             for sample in samples:
-                self.brain.train_push(*sample)
-            size = len(self.brain.train_queue)
+                brain.train_push(*sample)
+            size = len(brain.train_queue)
             if size >= TRAINING_BATCH:
-                age = self.server.updates - begun
-                a3c.add_to_curves(self.server, {"batch/samples": size, "age": age})
-                self.brain.update_parameter_server()
-                self.server.updates += 1
+                age = server.updates - begun
+                self.progress.add_to_curves({"batch/samples": size, "age": age})
+                brain.update_parameter_server()
+                server.updates += 1
 
 
 class AskingBrain:
@@ -116,22 +113,29 @@ class AskingBrain:
 def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain,
          agent_class=a3c.Agent, environment_class=a3c.Environment):
     """The script's main, with predictors and trainers."""
-    def make_server(options, progress):
-        server = server_class(options, progress)
-        # The trainers count as learners: the test thread may push only after they have ended.
-        progress.learners |= TRAINERS
-        server.states = Queue(progress, maxsize=options.workers)  # (state, queue for the answer)
-        server.samples = Queue(progress, maxsize=4)  # (updates when they were begun, samples)
-        server.updates = 0  # only for the curves
-        server.helpers += [Predictor(name, server, brain_class) for name in sorted(PREDICTORS)]
-        server.helpers += [Trainer(name, server, brain_class) for name in sorted(TRAINERS)]
-        return server
+    class Server(server_class):
+        def __init__(self, session, progress):
+            super().__init__(session, progress)
+            self.states = Queue(progress, maxsize=progress.options.workers)  # (state, for answer)
+            self.samples = Queue(progress, maxsize=4)  # (updates when they were begun, samples)
+            self.updates = 0  # only for the curves
+            # The test thread may push only after the trainers have ended, as after the learners.
+            progress.learners |= PREDICTORS | TRAINERS
 
     def make_brain(name, server):
-        # The test thread has a network of its own, because its policy must not change.
-        return brain_class(name, server) if name == "test_thread" else AskingBrain(server)
+        if name == "test_thread":  # has a network of its own, because its policy must not change
+            return brain_class(name, server)
+        if name not in PREDICTORS | TRAINERS:
+            return AskingBrain(server)
+        # A brain of this name shares the variables of the server's network.
+        with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE):
+            return brain_class("parameter_server", server)
 
-    return a3c.main(argv, make_server, make_brain, agent_class, environment_class)
+    def make_worker(name, *rest):
+        kinds = dict.fromkeys(PREDICTORS, Predictor) | dict.fromkeys(TRAINERS, Trainer)
+        return kinds.get(name, a3c.Worker_thread)(name, *rest)
+
+    return a3c.main(argv, Server, make_brain, agent_class, environment_class, make_worker)
 
 
 if __name__ == "__main__":

@@ -29,8 +29,8 @@ from pathlib import Path
 import numpy as np
 
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2])]
-import a3c_cartpole as a3c  # noqa: E402
-import clipped  # noqa: E402
+import a3c_cartpole as a3c
+import clipped
 
 tf = a3c.tf
 SEEN = 2  # numbers of an observation that the network sees
@@ -107,15 +107,15 @@ class Agent(a3c.Agent):
     def forget(self):
         self.remembered = np.zeros(2 * CELLS, np.float32)
 
-    def act(self, s, frame, greedy=False):
+    def policy(self, s):
         self.s = self.with_memory(s)
-        a = super().act(self.s, frame, greedy)
+        p = super().policy(self.s)
         self.remembered = self.brain.remembered
-        return a
+        return p
 
     def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
         s_ = self.with_memory(s_)
-        # self.s is s with the memory of that moment, before `act` changed it.
+        # self.s is s with the memory of that moment, before `policy` changed it.
         super().advantage_push_local_brain(self.s, a, r, s_, done, terminal)
 
     def with_memory(self, s):
@@ -124,17 +124,17 @@ class Agent(a3c.Agent):
 
 class Remembering(a3c.Environment):
     """An environment whose agent remembers during an episode."""
-    def __init__(self, agent, parameter_server):
-        super().__init__(agent, parameter_server)
+    def __init__(self, agent, progress):
+        super().__init__(agent, progress)
         if a3c.N_STEP_RETURN != 1:
             a3c.refuse("with memory, N_STEP_RETURN must be 1: the advantage sums over single steps")
         seen = self.env.observation_space.shape
         if seen != (SEEN,):
             a3c.refuse(f"an observation has shape {seen}, but SEEN is {SEEN}")
 
-    def run(self, learning):
+    def reset(self, env):
         self.agent.forget()
-        return super().run(learning)
+        return super().reset(env)
 
 
 class Environment(Remembering):

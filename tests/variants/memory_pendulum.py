@@ -14,11 +14,11 @@ import sys
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2])]
-import a3c_cartpole as a3c  # noqa: E402
-import clipped  # noqa: E402
-import memory  # noqa: E402
-import pendulum  # noqa: E402
-from memory import SEEN  # noqa: E402
+import a3c_cartpole as a3c
+import clipped
+import memory
+import pendulum
+from memory import SEEN
 
 tf = a3c.tf
 CELLS = 64  # of each LSTM

@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2])]
-import pong  # noqa: E402, I001 (first, because it chooses a setting of TensorFlow's)
-import a3c_cartpole as a3c  # noqa: E402
-import memory  # noqa: E402
+import pong  # first, because it chooses a setting of TensorFlow's
+import a3c_cartpole as a3c
+import memory
 
 tf = a3c.tf
 CELLS = 256  # of the LSTM

@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2])]
-import a3c_cartpole as a3c  # noqa: E402
-import clipped  # noqa: E402
+import a3c_cartpole as a3c
+import clipped
 
 tf = a3c.tf
 DIMENSIONS = 1  # numbers in an action: here the torque alone
@@ -52,7 +52,7 @@ class Server(clipped.Clipping):
 
 
 class Brain(a3c.LocalBrain):
-    actions = tf.float32, (None, None)  # (batch, DIMENSIONS)
+    action_type, action_shape = tf.float32, (None,)  # (DIMENSIONS,)
 
     def build_loss(self, p, v, a, target):
         mean, spread = tf.split(p, 2, axis=1)  # (batch, DIMENSIONS)
@@ -65,20 +65,22 @@ class Brain(a3c.LocalBrain):
 
 
 class Agent(a3c.Agent):
-    def act(self, s, frame, greedy=False):
-        mean, spread = np.split(self.brain.predict_p(s[np.newaxis])[0], 2)
-        a = mean if greedy else [self.rng.gauss(*of_one) for of_one in zip(mean, spread)]
-        return np.array(a, np.float32)
+    def explore(self, p, frame):
+        mean, spread = np.split(np.float32(p), 2)
+        return np.array([self.rng.gauss(m, s) for m, s in zip(mean, spread)], np.float32)
+
+    def act_greedily(self, s):
+        return np.float32(self.policy(s)[:DIMENSIONS])  # the mean
 
 
 class Environment(a3c.Environment):
-    def __init__(self, agent, parameter_server):
-        super().__init__(agent, parameter_server)
+    def __init__(self, agent, progress):
+        super().__init__(agent, progress)
         shape = self.env.action_space.shape
         if shape != (DIMENSIONS,):
             a3c.refuse(f"{a3c.ENV} has actions of shape {shape}, but DIMENSIONS is {DIMENSIONS}")
 
-    def reward(self, s, r, s_, step, done, terminal):
+    def reward(self, s, a, r, s_, step, done):
         return (r + 8) / 16  # from -16 ... 0 to about -½ ... ½
 
 
@@ -93,7 +95,6 @@ def configure():
     a3c.N_WORKERS = 4
     a3c.HIDDEN_UNITS = 64
     a3c.LEARNING_RATE = 1e-3
-    a3c.LOSS_ENTROPY = 0.01
     a3c.GAMMA = 0.95
     a3c.N_STEP_RETURN = 10
     a3c.Tmax = 20

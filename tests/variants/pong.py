@@ -25,8 +25,8 @@ from pathlib import Path
 
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # oneDNN halves the time of large updates
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2])]
-import a3c_cartpole as a3c  # noqa: E402
-import clipped  # noqa: E402
+import a3c_cartpole as a3c
+import clipped
 
 try:
     import ale_py
@@ -107,7 +107,7 @@ class Environment(a3c.Environment):
             env = gym.wrappers.RenderCollection(env)  # a whole episode, as RecordVideo wants
         return env
 
-    def reward(self, s, r, s_, step, done, terminal):
+    def reward(self, s, a, r, s_, step, done):
         return r
 
 

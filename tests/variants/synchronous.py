@@ -19,16 +19,16 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-import a3c_cartpole as a3c  # noqa: E402
+import a3c_cartpole as a3c
 
 tf = a3c.tf
 
 
 class Server(a3c.ParameterServer):
     """Counts who has finished a round, and makes the update. `progress.changed` is the lock."""
-    def __init__(self, options, progress):
-        super().__init__(options, progress)
-        self.learners = options.workers
+    def __init__(self, session, progress):
+        super().__init__(session, progress)
+        self.learners = len(progress.learners)
         self.kept = []  # for each brain, in order: variables for its gradients
         self.updated, self.pulled = set(), set()  # numbers of learners that have in this round
 
@@ -39,7 +39,7 @@ class Server(a3c.ParameterServer):
         return tf.group(*[k.assign_add(g, read_value=False) for k, g in zip(kept, gradients)])
 
     def initialize(self):
-        if not self.options.play:
+        if self.learners:  # there are none with --play
             kept = self.kept[:self.learners]  # the test thread's brain is the last
             means = [tf.add_n(parts) / self.learners for parts in zip(*kept)]
             with tf.control_dependencies([super().build_update(means)]):
