@@ -823,5 +823,5 @@ def reason(error):
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # `main` reacts to Ctrl-C, Python's own end doesn't
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the time after `main`, which reacts to it
     sys.exit(main())

@@ -19,9 +19,9 @@ import pytest
 from helpers import INTERRUPTED, LEARNED, NOT_LEARNED, WRONG_OPTION, a3c, fault, linux, tf
 
 pytest.importorskip("ray")
-import distributed  # noqa: E402
-import memory  # noqa: E402
-from ray import exceptions  # noqa: E402
+import distributed
+import memory
+from ray import exceptions
 
 UPDATES = "parameter_server/updates"
 NO_SERVER = "The parameter server's process has died or doesn't answer\n"

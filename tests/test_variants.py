@@ -16,15 +16,15 @@ from scipy.special import softmax
 
 pytest.importorskip("gymnasium")  # classic Gym plays them, too, but names its games otherwise
 pytest.importorskip("ray")
-import clipped  # noqa: E402
-import distributed  # noqa: E402
-import ga3c  # noqa: E402
-import memory  # noqa: E402
-import memory_pendulum  # noqa: E402
-import memory_pong  # noqa: E402
-import pendulum  # noqa: E402
-import pong  # noqa: E402
-import synchronous  # noqa: E402
+import clipped
+import distributed
+import ga3c
+import memory
+import memory_pendulum
+import memory_pong
+import pendulum
+import pong
+import synchronous
 
 VARIANTS = ROOT / "tests" / "variants"
 

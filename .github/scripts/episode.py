@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-import a3c_cartpole as a3c  # noqa: E402
+import a3c_cartpole as a3c
 
 HEADER = "step", "r", "memory", "new samples (step: R)", "queue", "update", "pull"
 FORM = "{:>4} {:>3}  {:12} {:43} {:>5}  {:8} {}"

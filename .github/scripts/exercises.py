@@ -16,7 +16,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
-import benchmark  # noqa: E402
+import benchmark
 
 DATA = ROOT / ".github" / "data" / "exercises.json"
 CURVES = ROOT / ".github" / "data" / "hundred.npz"

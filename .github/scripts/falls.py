@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
-import benchmark  # noqa: E402
+import benchmark
 
 
 def main():

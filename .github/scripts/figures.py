@@ -28,8 +28,8 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
-from matplotlib.ticker import StrMethodFormatter  # noqa: E402
+import matplotlib.pyplot as plt
+from matplotlib.ticker import StrMethodFormatter
 
 HERE = Path(__file__).resolve().parent
 DATA, PICTURES = HERE.parent / "data", HERE.parent / "pictures"

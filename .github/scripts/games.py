@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = str(ROOT), str(ROOT / "tests" / "variants")
-import a3c_cartpole as a3c  # noqa: E402
+import a3c_cartpole as a3c
 
 
 def main():

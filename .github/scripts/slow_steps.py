@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
-import benchmark  # noqa: E402
+import benchmark
 
 SLOW_STEPS = """
 def compute(seconds):  # holds the GIL

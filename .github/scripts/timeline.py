@@ -17,7 +17,7 @@ from unittest import mock
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-import a3c_cartpole as a3c  # noqa: E402
+import a3c_cartpole as a3c
 
 tf = a3c.tf
 

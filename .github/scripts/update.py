@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-import a3c_cartpole as a3c  # noqa: E402
+import a3c_cartpole as a3c
 
 tf = a3c.tf
 logits = tf.constant([[0.0, np.log(0.6 / 0.4)]], tf.float32)  # of left and right
