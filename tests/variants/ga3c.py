@@ -22,16 +22,14 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import a3c_cartpole as a3c
 
-tf = a3c.tf
 PREDICTORS = {"predictor1"}  # the names of these threads
 TRAINERS = {"trainer1"}
 TRAINING_BATCH = 40  # samples of an update, at least
 
 
 class Queue(queue.Queue):
-    """A queue of limited length in which nobody waits for ever. Both `give` and `take` raise
-    Stopped when all threads have to stop. `take` also does when the learners have ended and nothing
-    is left."""
+    """A queue of limited length. `give` and `take` raise Stopped when all threads have to stop.
+    `take` also does when the learners have ended and nothing is left."""
     def __init__(self, progress, maxsize):
         super().__init__(maxsize)
         self.progress = progress
@@ -45,18 +43,25 @@ class Queue(queue.Queue):
     def take(self):
         learners = True
         while learners and not self.progress.stopped:
-            # Check this before the queue. The other way round, the last learner could give
-            # something and end between the two checks.
+            # Look here before the queue, because the last learner may give something and end.
             learners = self.progress.learners - PREDICTORS - TRAINERS
             with contextlib.suppress(queue.Empty):
                 return self.get(timeout=0.1)
         raise a3c.Stopped
 
 
-class Predictor(a3c.Worker_thread):
-    """Answers the learners' questions. One call answers all that are waiting."""
+class Worker(a3c.Worker_thread):
+    """A learner, a predictor, a trainer, or the test thread, as its name says."""
     def learn(self):
-        brain = self.environment.agent.brain
+        if self.name in PREDICTORS:
+            self.predict(self.environment.agent.brain)
+        elif self.name in TRAINERS:
+            self.train(self.environment.agent.brain)
+        else:
+            super().learn()
+
+    def predict(self, brain):
+        """Answer the learners' questions. One call answers all that are waiting."""
         while True:  # until `take` raises Stopped
             asked = [brain.server.states.take()]
             with contextlib.suppress(queue.Empty):
@@ -69,27 +74,22 @@ class Predictor(a3c.Worker_thread):
                 answer.give(own)
             self.progress.add_to_curves({"batch/states": len(p)})
 
-
-class Trainer(a3c.Worker_thread):
-    """Updates the network with the learners' samples."""
-    def learn(self):
-        brain = self.environment.agent.brain
-        server = brain.server
+    def train(self, brain):
+        """Update the network with the learners' samples."""
         while True:
-            begun, samples = server.samples.take()
+            begun, samples = brain.server.samples.take()
             for sample in samples:
                 brain.train_push(*sample)
             size = len(brain.train_queue)
             if size >= TRAINING_BATCH:
-                age = server.updates - begun
+                age = brain.server.updates - begun
                 self.progress.add_to_curves({"batch/samples": size, "age": age})
                 brain.update_parameter_server()
-                server.updates += 1
+                brain.server.updates += 1
 
 
 class AskingBrain:
-    """A learner's brain. It has no network, but asks the predictors and gives samples to the
-    trainers. It has the same methods as LocalBrain."""
+    """A learner's brain, with LocalBrain's methods. The predictors and trainers do the work."""
     def __init__(self, server):
         self.server = server
         self.train_queue = []
@@ -123,19 +123,15 @@ def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain
             progress.learners |= PREDICTORS | TRAINERS
 
     def make_brain(name, server):
+        if name in server.progress.learners - PREDICTORS - TRAINERS:
+            return AskingBrain(server)
         if name == "test_thread":  # has a network of its own, because its policy must not change
             return brain_class(name, server)
-        if name not in PREDICTORS | TRAINERS:
-            return AskingBrain(server)
         # A brain of this name shares the variables of the server's network.
-        with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE):
+        with a3c.tf.variable_scope("", reuse=a3c.tf.AUTO_REUSE):
             return brain_class("parameter_server", server)
 
-    def make_worker(name, *rest):
-        kinds = dict.fromkeys(PREDICTORS, Predictor) | dict.fromkeys(TRAINERS, Trainer)
-        return kinds.get(name, a3c.Worker_thread)(name, *rest)
-
-    return a3c.main(argv, Server, make_brain, agent_class, environment_class, make_worker)
+    return a3c.main(argv, Server, make_brain, agent_class, environment_class, Worker)
 
 
 if __name__ == "__main__":

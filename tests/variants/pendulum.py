@@ -15,8 +15,7 @@ torque as it was drawn, before the cut, because log π is computed for that one.
 Continuous actions are from the A3C paper, arXiv:1602.01783 (its MuJoCo tasks); the program follows
 MorvanZhou's A3C_continuous_action.py. What to look at when it runs (--logdir): the mean score in
 training rises from below -1,200 to about -270. Scores in evaluations are higher, because the policy
-takes the mean torque there. loss/entropy is minus the entropy, times LOSS_ENTROPY, so it rises
-while the spread shrinks.
+takes the mean torque there. loss/entropy rises while the spread shrinks.
 """
 import sys
 from pathlib import Path
