@@ -13,8 +13,9 @@ threads play different episodes instead, and each of them repeats:
 The loss compares what five steps brought with what the critic had expected. The difference is the
 advantage:
     A = r₀ + γ·r₁ + γ²·r₂ + γ³·r₃ + γ⁴·r₄ + γ⁵·V(s₅) - V(s₀)
-If A > 0, the action in s₀ becomes more likely, and if A < 0, less likely. V(s₀) moves by a part of
-A. Where the episode ends sooner, there are fewer rewards, and V counts as 0.
+If A > 0, the action in s₀ becomes more likely, and if A < 0, less likely. V(s₀) moves a little
+towards the sum of the first six terms. Where the episode ends sooner, the sum ends with it, and
+no V is added.
 
 To follow one step, begin with `Environment.run`, an episode that a thread learns from, and read
 `Agent`, `LocalBrain` and `ParameterServer` as it calls them. `Worker_thread`, `Progress` and `main`
@@ -24,7 +25,7 @@ https://qiita.com/sugulu/items/acbc909dd9b74b043e45
 
 Not from the paper but from the tutorial: five rewards wherever an episode has that many, random
 actions with probability ε, rewards of 0, 1 and -1, a loss averaged over samples, and a time limit
-that counts as an end. Not from the tutorial: the evaluation that decides whether it is learned.
+that counts as an end. Not from the tutorial: the evaluation that decides when to stop.
 """
 import argparse
 import collections
@@ -43,8 +44,6 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # no messages from TensorFlow's C++ code
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # nor from oneDNN
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # loading Keras 3 would take half a second
-os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")  # OpenGL may crash beside TensorFlow
-os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # films are silent; ALSA may look for a card
 gc.disable()  # nothing that is imported is garbage, and looking would take half a second
 import numpy as np
 from tensorflow.core.protobuf.config_pb2 import CallableOptions
@@ -54,7 +53,7 @@ try:
 except ModuleNotFoundError:
     import gym  # version 0.26 works too
 gc.enable()
-gc.freeze()  # nor is it looked at later
+gc.freeze()  # nor does it become garbage later
 tf.disable_eager_execution()
 tf.get_logger().setLevel("FATAL")
 gym.logger.min_level = gym.logger.ERROR  # hides advice to use v1; the tutorial uses v0
@@ -64,7 +63,7 @@ ENV = "CartPole-v0"
 NUM_STATES = 4  # cart position and velocity, pole angle and angular velocity
 NUM_ACTIONS = 2  # push the cart to the left or to the right
 TIME_LIMIT_IS_END = True  # count V as 0 after the time limit; False: expect more rewards
-GOOD_STEPS = 199  # the last reward is 1 if the pole stood for so many steps, otherwise -1
+GOOD_STEPS = 199  # the last reward is 1 if the pole stood at least this long, otherwise -1
 # The method
 Tmax = 10  # steps between two updates of a thread, at most (the tutorial's name)
 N_STEP_RETURN = 5  # rewards that are summed before the critic's estimate of the rest
@@ -79,12 +78,12 @@ EPS_END = 0.0  # ε falls linearly to this
 EPS_STEPS = 1600  # over this many frames
 # The threads
 N_WORKERS = 8  # threads that learn, here called learners
-SHARE_ONE_CORE = True  # run all learners on one CPU core: twice the frames, see `share_one_core`
+SHARE_ONE_CORE = True  # run all learners on one CPU core; `share_one_core` says why
 MAX_FRAMES = 1_000_000  # frames before the learners give up; a frame is a step of any learner
 LEARNED_MEAN = 199  # mean score to exceed, in training and then in an evaluation; the best is 200
 THRESHOLD_EPISODES = 10  # in training: the latest ten episodes of all learners
 EVALUATION_EPISODES = 10  # in an evaluation: ten episodes of another thread, the test thread
-PRINT_EPISODES = 50  # print a line after so many episodes, with their mean score
+PRINT_EPISODES = 50  # print a line every fifty episodes, with their mean score
 
 
 class ParameterServer:
@@ -98,9 +97,9 @@ class ParameterServer:
         self.session = session
         self.progress = progress
         with tf.variable_scope("parameter_server"):  # prefixes the variables' names
-            self._build_model()  # its variables; only LocalBrains compute with theirs
+            self._build_model()  # only its variables matter: the server itself predicts nothing
         self.weights = tf.trainable_variables("parameter_server/")
-        self.optimizer = self.build_optimizer()  # all threads share it, and what it remembers
+        self.optimizer = self.build_optimizer()  # all threads share it, and its running averages
 
     def _build_model(self):
         """Make the variables of one network (§2.2). Returns its forward pass: a function from
@@ -127,7 +126,8 @@ class ParameterServer:
         updates and some after them, and a gradient may be stale, because other threads have moved
         the weights since its thread last pulled. A3C accepts both, as Hogwild! does
         (arXiv:1106.5730)."""
-        with tf.name_scope("parameter_server/"):  # so that the server owns Adam's variables, too
+        # The slash opens the scope again, so that the server owns what Adam, say, remembers.
+        with tf.name_scope("parameter_server/"):
             pairs = zip(gradients, self.weights, strict=True)
             return self.optimizer.apply_gradients(pairs, name="update")
 
@@ -135,20 +135,19 @@ class ParameterServer:
         """Give all variables their first values, or a checkpoint's, once the graph is complete."""
         self.session.run(tf.global_variables_initializer())
         self.checkpoint = Checkpoint(self)
+        self.checkpoint.restore()
 
 
 def layer(name, *shape):
     """The variables of one layer, [weights, biases]. shape: the weights' shape, outputs last."""
-    w = tf.get_variable(name + "/weights", shape)  # Glorot uniform
+    w = tf.get_variable(name + "/weights", shape)  # Glorot uniform; in a LocalBrain 0
     b = tf.get_variable(name + "/biases", shape[-1:], initializer=tf.zeros_initializer())
     return [w, b]
 
 
 class LocalBrain:
-    """A thread's own copy of the network (§3.6). It predicts π and computes gradients. Two of the
-    tutorial's names sound alike: `push_parameter_server` copies weights, `train_push` queues a
-    sample."""
-    action_type, action_shape = tf.int32, ()  # of one action
+    """A thread's own copy of the network (§3.6). It predicts π and computes gradients."""
+    action_type, action_shape = tf.int32, ()  # of one action; subclasses may have others
 
     def __init__(self, name, parameter_server):
         self.server = parameter_server
@@ -157,7 +156,7 @@ class LocalBrain:
         with tf.variable_scope(name, initializer=tf.zeros_initializer()):  # 0 until the first pull
             self.forward = self._build_model()
         self.weights = tf.trainable_variables(name + "/")
-        with tf.name_scope(name + "/"):  # the slash opens the same scope again, not name_1
+        with tf.name_scope(name + "/"):
             self._build_graph()
 
     def _build_model(self):
@@ -196,10 +195,10 @@ class LocalBrain:
             terms = self.build_loss(p, v, a, target)
             loss = tf.reduce_mean(tf.add_n(terms))  # mean over the batch
 
-        # The heart of A3C: the gradient is with respect to MY weights, but moves the SERVER'S.
         gradients = tf.gradients(loss, self.weights, name="gradient")
         norm = tf.check_numerics(tf.global_norm(gradients), "the gradient isn't finite")
         gradients = tf.tuple(gradients, control_inputs=[norm])  # a bad one must not move anything
+        # The heart of A3C: a gradient with respect to MY weights moves the SERVER'S.
         update = self.server.build_update(gradients)
 
         pairs = list(zip(self.weights, self.server.weights, strict=True))
@@ -217,26 +216,29 @@ class LocalBrain:
         self._pull()
 
     def push_parameter_server(self):
-        """Copy my weights to the server. Only the test thread does so, when no learner is left."""
+        """Copy my weights to the server. Only the test thread does so, when no learner is left.
+        (`train_push` pushes something else: a sample.)"""
         self._push()
 
     def update_parameter_server(self):
         """Compute the gradient for all queued samples, and apply it to the server's weights. If it
         isn't finite, this raises tf.errors.InvalidArgumentError and changes nothing."""
-        if self.train_queue:  # it may be empty if N_STEP_RETURN exceeds Tmax
-            s, a, R, s_, discount = zip(*self.train_queue)
-            self.train_queue.clear()
-            actor, critic, entropy, norm = self._update(s, a, R, s_, discount)
-            self.server.progress.add_to_curves({"loss/actor": actor, "loss/critic": critic,
-                                                "loss/entropy": entropy, "gradient": norm})
+        if not self.train_queue:
+            return  # N_STEP_RETURN may exceed Tmax
+        s, a, R, s_, discount = zip(*self.train_queue)
+        self.train_queue.clear()
+        actor, critic, entropy, norm = self._update(s, a, R, s_, discount)
+        self.server.progress.add_to_curves({"loss/actor": actor, "loss/critic": critic,
+                                            "loss/entropy": entropy, "gradient": norm})
 
     def predict_p(self, s):
         """The policy in the states s (batch, 4): the probability of each action, (batch, 2)."""
         return self._predict(s)[0]
 
     def train_push(self, s, a, R, s_, discount):
-        """Queue a sample for the next update. s: state (4,). a: action. R: sum of n rewards.
-        s_: the state n steps later (4,). discount: what V(s_) is multiplied by, γⁿ or 0."""
+        """Queue a sample for the next update. s: state (4,). a: action. R: discounted sum of n
+        rewards. s_: the state n steps later (4,). discount: what V(s_) is multiplied by, γⁿ or 0.
+        """
         self.train_queue.append((s, a, R, s_, discount))
 
 
@@ -245,7 +247,7 @@ class Agent:
     def __init__(self, brain, rng):
         self.brain = brain
         self.rng = rng
-        self.memory = collections.deque()  # the latest steps (s, a, r): their returns lack rewards
+        self.memory = collections.deque()  # the latest steps (s, a, r), whose returns lack rewards
 
     def act(self, s, frame):
         """The action to learn from in state s (4,). frame: the number of frames before this one."""
@@ -269,9 +271,10 @@ class Agent:
 
     def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
         """Remember one step, and queue the samples whose returns are now complete (§2.1; by
-        "advantage" the tutorial means looking n steps ahead). Ten steps into an episode, six
-        samples are ready. The last four steps still lack rewards, so they wait for the next update,
-        although older weights chose their actions; the paper takes fewer rewards there instead.
+        "advantage" the tutorial means looking n steps ahead). At the first update of an episode
+            steps 0 1 2 3 4 5   are queued, each with five rewards
+            steps 6 7 8 9       still lack rewards, and wait for the next update
+        By then, older weights have chosen these actions. The paper takes fewer rewards instead.
 
         s: state (4,). a: action. r: reward. s_: next state (4,). done: whether the episode is over.
         terminal: whether V(s_) counts as 0, because no rewards are expected after s_."""
@@ -308,12 +311,13 @@ class Environment:
         return gym.make(ENV, render_mode=render_mode, disable_env_checker=True)  # for speed
 
     def reset(self, env):
-        """Start an episode in env. Returns its first state (4,)."""
+        """Start an episode in env, seeded by this thread. Returns its first state (4,)."""
         return env.reset(seed=self.agent.rng.randrange(2 ** 31))[0]
 
     def reward(self, s, a, r, s_, step, done):
         """The reward to learn from. CartPole's own r is always 1. The tutorial's is 0 until the
-        episode ends, and then 1 if the pole stood for GOOD_STEPS, otherwise -1."""
+        episode ends, and then 1 if the pole stood for GOOD_STEPS, otherwise -1. Other environments
+        need another one, usually r itself."""
         if not done:
             return 0.0
         return 1.0 if step >= GOOD_STEPS else -1.0
@@ -372,7 +376,8 @@ class Worker_thread:
         except Stopped:
             pass
         except BaseException as error:  # also if something calls sys.exit
-            self.progress.stop(error, self.name)
+            if not self.progress.interrupted:  # Ctrl-C ends ffmpeg, too, in the middle of a film
+                self.progress.stop(error, self.name)
         finally:
             self.progress.thread_ended(self.name)
 
@@ -390,10 +395,7 @@ class Worker_thread:
     def test(self):
         progress = self.progress
         while progress.phase != "learned":
-            progress.wait_until(lambda: progress.phase == "evaluating" or progress.out_of_frames())
-            if progress.phase != "evaluating":
-                progress.wait_for_learners()  # their last episodes may still reach the threshold
-            if progress.phase != "evaluating":
+            if not progress.wait_for_evaluation():
                 say(f"Not learned after {progress.frames} frames")
                 return
             self.evaluate()
@@ -410,11 +412,13 @@ class Worker_thread:
         mean = np.mean([environment.play(environment.env) for _ in range(EVALUATION_EPISODES)])
         say(f"Evaluation: mean {mean:.1f} of {EVALUATION_EPISODES} episodes")
         progress.add_to_curves({"evaluation": mean, "threshold": LEARNED_MEAN})
-        progress.evaluated(passed=mean > LEARNED_MEAN)
-        if progress.phase == "learned":
+        passed = mean > LEARNED_MEAN
+        progress.evaluated(passed)
+        if passed:
             progress.wait_for_learners()
             brain.push_parameter_server()
             brain.server.checkpoint.save()
+            progress.raise_if_stopped()  # saving may have failed
             say(f"Learned after {progress.frames} frames, {progress.episodes} episodes, "
                 f"{progress.seconds():.1f} s")
 
@@ -442,7 +446,7 @@ class Progress:
         self.learners = {f"local_thread{i + 1}" for i in range(options.workers)}
         self.stopped = False  # whether all threads have to end
         self.interrupted = False  # whether Ctrl-C is the reason
-        self.failure = None  # or it is the first error, kept with the name of its thread
+        self.failure = None  # the first error and its thread's name, if there was one
         self.frames = 0  # steps of all learners
         self.max_frames = options.max_frames
         self.episodes = 0  # of all learners
@@ -456,7 +460,7 @@ class Progress:
 
     def next_frame(self):
         """Each step of a learner begins with this call. It waits during an evaluation, counts the
-        step, and returns how many there were before. Raises Stopped at the end."""
+        step, and returns how many there were before. Raises Stopped when nothing is left to do."""
         with self.changed:
             if self.phase == "evaluating":
                 self.wait_until(lambda: self.phase != "evaluating")
@@ -486,20 +490,24 @@ class Progress:
             self.recent.clear()
             self.changed.notify_all()
 
-    def out_of_frames(self):
-        """Whether no learner can go on."""
-        return self.frames >= self.max_frames or not self.learners
-
     def wait_until(self, condition, seconds=None):
-        """Wait until condition() holds, but no longer than so many seconds. Raises Stopped if all
-        threads have to stop."""
+        """Wait until condition() holds, or for this many seconds. Raises Stopped if all threads
+        have to stop."""
         with self.changed:
             self.changed.wait_for(lambda: self.stopped or condition(), seconds)
             self.raise_if_stopped()
 
+    def wait_for_evaluation(self):
+        """Wait until an evaluation is due. Returns False if there won't be one, because no learner
+        can go on."""
+        self.wait_until(lambda: self.phase == "evaluating" or self.frames >= self.max_frames
+                        or not self.learners)
+        self.wait_for_learners()  # their last episodes may still reach the threshold
+        return self.phase == "evaluating"
+
     def wait_for_learners(self):
-        """Wait until no learner is left or an evaluation is due. One that hangs in its environment
-        is awaited for 1.5 s."""
+        """Wait until no learner is left, unless an evaluation is due. If one hangs in its
+        environment, this takes 1.5 s."""
         self.wait_until(lambda: not self.learners or self.phase == "evaluating", 1.5)
 
     def raise_if_stopped(self):
@@ -507,7 +515,7 @@ class Progress:
             raise Stopped
 
     def stop(self, error=None, name=None):
-        """Make all threads raise Stopped. error: what has failed in the thread `name`."""
+        """Make all threads raise Stopped. error: what has failed, in the thread `name`."""
         with self.changed:
             self.stopped = True
             if error is not None and self.failure is None:
@@ -515,10 +523,11 @@ class Progress:
             self.changed.notify_all()
 
     def interrupt(self):
-        """Ctrl-C was pressed. A run that is already over stays what it was."""
-        if not self.stopped:
-            self.interrupted = True
-            self.stop()
+        """Ctrl-C was pressed. This changes nothing once the run is over."""
+        with self.changed:
+            if not self.stopped:
+                self.interrupted = True
+                self.stop()
 
     def wait_for_stop(self, seconds):
         """Wait until all threads have to stop, but no longer than this. Returns whether they do."""
@@ -536,15 +545,18 @@ class Progress:
         if self.curves is not None:
             values = [tf.Summary.Value(tag=name, simple_value=np.mean(number))
                       for name, number in numbers.items()]
-            self.curves.add_summary(tf.Summary(value=values), self.frames)
+            try:
+                self.curves.add_summary(tf.Summary(value=values), self.frames)
+            except tf.errors.OpError as error:
+                raise OSError(reason(error)) from error  # the disk is full, say
 
 
 def main(argv=None, server_class=ParameterServer, brain_class=LocalBrain, agent_class=Agent,
          environment_class=Environment, worker_class=Worker_thread):
     """Learn, then show the policy (§3.1). argv: the words of a command line; None means this
     program's own. Returns the exit status: 0 learned, 1 not learned, 130 interrupted by Ctrl-C.
-    Raises RuntimeError if a thread fails, and SystemExit if an option is wrong or a file can't be
-    written.
+    Raises SystemExit if an option is wrong or a file can't be written, and RuntimeError if a thread
+    fails.
 
     Another task or method: change this module's constants, and pass subclasses of these classes."""
     options = parse(argv)
@@ -591,9 +603,9 @@ def main(argv=None, server_class=ParameterServer, brain_class=LocalBrain, agent_
 
     if progress.failure is not None:
         error, name = progress.failure
-        if isinstance(error, (OSError, tf.errors.OpError)):
-            sys.exit(f"{name} failed: {reason(error)}")  # a traceback wouldn't say more
-        raise RuntimeError(f"{name} failed: {error!r}") from error
+        if isinstance(error, OSError):  # such as a full disk
+            sys.exit(f"{name} failed: {reason(error)}")
+        raise RuntimeError(f"{name} failed: {type(error).__name__}: {reason(error)}") from error
     if progress.interrupted:
         print(f"Stopped after {progress.frames} frames", file=sys.stderr)
         return 130
@@ -673,26 +685,25 @@ class Checkpoint:
         self.session, self.progress = server.session, server.progress
         self.folder, self.play = self.progress.options.checkpoint, self.progress.options.play
         self.lock = threading.Lock()  # both `main` and the test thread save
-        if self.folder is None:
-            return
-        self.variables = tf.global_variables("parameter_server/")  # with the optimizer's averages
-        self.saver = tf.train.Saver(self.variables, save_relative_paths=True)
-        if self.play or os.path.exists(os.path.join(self.folder, "checkpoint")):
-            try:
-                self.restore()
-            except Exception as error:  # a damaged file can make TensorFlow raise anything
-                refuse(f"argument --checkpoint: {self.folder!r}: {reason(error)}")
+        if self.folder is not None:
+            self.variables = tf.global_variables("parameter_server/")  # with RMSProp's averages
+            self.saver = tf.train.Saver(self.variables, save_relative_paths=True)
 
     def restore(self):
-        """Continue from the latest checkpoint. Its frames count towards ε, but not towards
-        --max-frames."""
-        latest = tf.train.latest_checkpoint(self.folder)
-        if latest is None:
-            raise ValueError("there is no checkpoint that can be read")
-        shapes = tf.train.load_checkpoint(latest).get_variable_to_shape_map()
-        if any(shapes.get(v.op.name) != v.shape for v in self.variables):
-            raise ValueError("the checkpoint is of another network or optimizer")
-        self.saver.restore(self.session, latest)
+        """Continue from the latest checkpoint, if there is one. Its frames count towards ε, but not
+        towards --max-frames."""
+        if self.folder is None or not (self.play or "checkpoint" in os.listdir(self.folder)):
+            return
+        try:
+            latest = tf.train.latest_checkpoint(self.folder)
+            if latest is None:
+                raise ValueError("there is no checkpoint that can be read")
+            shapes = tf.train.load_checkpoint(latest).get_variable_to_shape_map()
+            if any(shapes.get(v.op.name) != v.shape for v in self.variables):
+                raise ValueError("the checkpoint is of another network or optimizer")
+            self.saver.restore(self.session, latest)
+        except Exception as error:  # a damaged file can make TensorFlow raise anything
+            refuse(f"argument --checkpoint: {self.folder!r}: {reason(error)}")
         self.progress.frames = int(latest.rpartition("-")[2])
         self.progress.max_frames += self.progress.frames
         if not self.play:
@@ -707,7 +718,7 @@ class Checkpoint:
             with self.lock:
                 self.saver.save(self.session, path, self.progress.frames, write_meta_graph=False)
         except Exception as error:  # the disk is full, say
-            self.progress.stop(error, "saving")
+            self.progress.stop(OSError(reason(error)), "saving")
 
 
 def open_curves(server):
@@ -738,13 +749,14 @@ def prepare_films(options):
     options.window = False
     if options.render == "none":
         return
-    prepare_folder("--render", FILMS)
     try:
         import moviepy.config
         import pygame
         subprocess.run([moviepy.config.FFMPEG_BINARY, "-version"], check=True, capture_output=True)
     except Exception as error:  # a package is missing, or ffmpeg
         refuse(f"argument --render: {reason(error)} (see requirements.txt, or try none)")
+    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # films are silent, whatever ALSA says
+    os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")  # OpenGL may crash beside TensorFlow
     drivers = {"linux": "x11", "win32": "windows"}  # on macOS only the main thread opens windows
     if options.render != "video" and sys.platform in drivers:
         os.environ.setdefault("SDL_VIDEODRIVER", drivers[sys.platform])
@@ -756,6 +768,7 @@ def prepare_films(options):
         os.environ["SDL_VIDEODRIVER"] = "dummy"
         if options.render == "human":
             refuse("argument --render: no window can open here; try video")
+    prepare_folder("--render", FILMS)
 
 
 def show_episodes(environment, options):
@@ -799,7 +812,7 @@ def parse(argv):
     add("--logdir", metavar="DIR", help="write graph and curves for TensorBoard")
     options = parser.parse_args(argv)
     if min(options.workers, options.max_frames, options.test_episodes) < 1 or options.seed < 0:
-        parser.error("--workers, --max-frames and --test-episodes must be at least 1, --seed 0")
+        parser.error("--workers, --max-frames and --test-episodes begin at 1, --seed at 0")
     if options.play:
         options.workers = 0
         if options.checkpoint is None:
@@ -818,8 +831,8 @@ def refuse(message):
 
 
 def reason(error):
-    """What an error says, in one line. TensorFlow's have many, and the one before [[ says it."""
-    return str(error).partition("\n\t [[")[0].rpartition("\n")[2] or repr(error)
+    """What an error says, in one line: of TensorFlow's lines, the first after an empty one."""
+    return str(error).rpartition("\n\n")[2].partition("\n")[0] or repr(error)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,8 @@ def test_n_step_returns_equal_sums_of_discounted_rewards(n, gamma, rewards, fell
 
 @fault("Agent.explore", "1.0", "9.0")
 @fault("EPS_STEPS", "1600", "160")
-@fault("Agent.act", "self.explore(p, frame)", "self.explore(p, 0)")
+@fault("Agent.act", "self.policy(s), frame", "self.policy(s), 0")
+@fault("Agent.explore", "weights=p", "weights=None")
 @pytest.mark.parametrize("frame, epsilon, p", [
     (0, 0.5, [0.001, 0.999]), (800, 0.3, [0.1, 0.8, 0.1]), (1600, 0.1, [0.9, 0.1]),
     (5000, 0.1, [0.9, 0.1])])
@@ -63,7 +64,11 @@ def test_actions_are_random_with_an_epsilon_that_falls_and_otherwise_follow_the_
         assert abs(drawn[action] - draws * chance) < 5 * deviation
 
 
-@fault("Agent.act", "if greedy", "if False")
+@fault("Agent.act_greedily", "return p.index(max(p))", "return self.explore(p, 10 ** 9)")
+@fault("Agent.policy", "s[np.newaxis]", "s")
 @pytest.mark.parametrize("p, likeliest", [([0.4, 0.6], 1), ([0.5, 0.5], 0)])
 def test_greedy_play_takes_the_likeliest_action_or_the_first_of_equals(p, likeliest):
-    assert [new_agent(p).act(STATE, 0, greedy=True) for _ in range(9)] == [likeliest] * 9
+    agent = new_agent(p)
+    assert [agent.act_greedily(STATE) for _ in range(9)] == [likeliest] * 9
+    [s] = agent.brain.predict_p.call_args.args
+    assert s.shape == (1, 4)  # a batch of one state

@@ -16,7 +16,8 @@ from pathlib import Path
 import helpers
 import numpy as np
 import pytest
-from helpers import INTERRUPTED, LEARNED, NOT_LEARNED, WRONG_OPTION, a3c, fault, linux, tf
+from helpers import (
+    FAILED, INTERRUPTED, LEARNED, NOT_LEARNED, WRONG_OPTION, a3c, fault, linux, tf)
 
 pytest.importorskip("ray")
 import distributed
@@ -24,7 +25,7 @@ import memory
 from ray import exceptions
 
 UPDATES = "parameter_server/updates"
-NO_SERVER = "The parameter server's process has died or doesn't answer\n"
+NO_SERVER = "the parameter server's process has died or doesn't answer"
 
 
 class CountingServer(a3c.ParameterServer):
@@ -50,7 +51,7 @@ def script():
 def actor(fake_ray, script):
     """The actor of a run that continues after 100 frames."""
     return fake_ray.Handle(distributed.Parameters(
-        bool, CountingServer, helpers.options(), 100, values(script.server)))
+        bool, CountingServer, ["--render", "none"], 100, values(script.server)))
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def worker(actor):
 def play(built, learner=0, frames=10):
     """Let a learner play some frames and make an update. Equal `frames` give equal samples."""
     for _ in range(frames):
-        built.progress.next_frame(learning=True)
+        built.progress.next_frame()
     built.brains[learner].pull_parameter_server()
     helpers.update(built.brains[learner], *helpers.batch(np.random.default_rng(frames)))
 
@@ -151,11 +152,11 @@ def test_each_score_of_a_worker_reaches_the_starting_process_once_and_in_order(r
             built.progress.episode_ended(sent[-1])
         play(built, learner=rng.integers(2), frames=1)
         while len(arrived) < len(sent):
-            arrived.append(workers.run(learning=True))
+            arrived.append(workers.run())
     assert arrived == sent and not workers.scores
 
 
-@fault("distributed.Workers.run", "self.server.saving", "contextlib.nullcontext()")
+@fault("distributed.Workers.run", "self.server.checkpoint.lock", "contextlib.nullcontext()")
 def test_the_starting_process_takes_over_frames_and_values_under_the_saving_lock(actor, workers):
     """A checkpoint would otherwise hold the frames of one moment and the values of another."""
     built, server, inside = worker(actor), workers.server, []
@@ -164,24 +165,27 @@ def test_the_starting_process_takes_over_frames_and_values_under_the_saving_lock
 
     def look(*_):
         inside.append((server.progress.frames, values(server)[UPDATES]))
-    server.saving = unittest.mock.MagicMock()
-    server.saving.__enter__.side_effect = server.saving.__exit__.side_effect = look
-    workers.run(learning=True)
+    lock = server.checkpoint.lock = unittest.mock.MagicMock()
+    lock.__enter__.side_effect = lock.__exit__.side_effect = look
+    workers.run()
     assert inside == [(0, 0), (100 + 10, 1 + 1)]  # when it took the lock and when it gave it back
     np.testing.assert_equal(values(server), actor.look.remote()[2])
 
 
-@fault("distributed.WorkerServer.call", "np.isfinite(g).all()", "True")
+@fault("LocalBrain._build_graph", "tf.tuple(gradients, control_inputs=[norm])", "gradients")
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 def test_a_gradient_that_is_not_finite_is_never_sent_to_the_actor(actor, rng, number):
     built, before, samples = worker(actor), actor.look.remote()[2], helpers.batch(rng)
+    weights = built.values(built.server.weights)
     samples[2][3] = number  # a return
-    with pytest.raises(FloatingPointError):
-        helpers.update(built.brains[0], *samples)
+    for brain in built.brains:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="the gradient isn't finite"):
+            helpers.update(brain, *samples)
     np.testing.assert_equal(actor.look.remote()[2], before)
+    assert built.server.calls == 0 and helpers.same(built.values(built.server.weights), weights)
 
 
-@fault("distributed.wait_for", "progress.coordinator.should_stop()", "False")
+@fault("distributed.wait_for", "progress.raise_if_stopped()", "pass")
 def test_after_a_stop_a_learner_does_not_wait_for_the_actors_answer(actor, fake_ray):
     built = worker(actor)
     built.server.parameters = unittest.mock.Mock()
@@ -191,16 +195,13 @@ def test_after_a_stop_a_learner_does_not_wait_for_the_actors_answer(actor, fake_
     fake_ray.get.assert_called_once()  # at the worker's start, not for this call
 
 
-@fault("distributed.wait_for", "progress.stop()", "pass")
+@fault("distributed.wait_for", "120", "60")
 @pytest.mark.parametrize("answer", [exceptions.GetTimeoutError(), exceptions.RayActorError()])
-def test_an_actor_that_gives_no_answer_for_a_minute_ends_the_run(fake_ray, capsys, answer):
+def test_an_actor_that_gives_no_answer_for_a_minute_is_an_error(fake_ray, answer):
     """Ray raises one of these errors in place of an answer."""
-    progress = a3c.Progress(helpers.options())
-    with pytest.raises(a3c.Stopped):
-        distributed.wait_for(answer, progress)
+    with pytest.raises(ConnectionError, match=NO_SERVER):
+        distributed.wait_for(answer, a3c.Progress(helpers.options()))
     assert sum(call.kwargs["timeout"] for call in fake_ray.get.call_args_list) == 60
-    assert progress.coordinator.should_stop()
-    assert capsys.readouterr().err == NO_SERVER
 
 
 @fault("distributed.Parameters.end", "self.server.progress.max_frames", "0")
@@ -209,7 +210,7 @@ def test_a_worker_stops_after_its_next_update_if_the_actor_ends_the_run(actor):
     actor.end.remote()
     play(built)  # the answer to its update says that the run is over
     with pytest.raises(a3c.Stopped):
-        built.progress.next_frame(learning=True)
+        built.progress.next_frame()
 
 
 @fault("distributed.Workers.run", "self.actor.end.remote()", "pass")
@@ -220,8 +221,21 @@ def test_once_learned_the_actor_is_told_to_end_the_workers_if_any_are_left(worke
     workers.tasks, workers.actor = tasks, unittest.mock.Mock()
     workers.server.progress.phase = "learned"
     with pytest.raises(a3c.Stopped):
-        workers.run(learning=True)
+        workers.run()
     assert workers.actor.end.remote.call_count == told
+
+
+@fault("distributed.Workers.run", "                continue\n", "                pass\n")
+def test_what_the_actor_answers_once_learned_does_not_replace_the_weights_that_have_passed(workers):
+    """The test thread waits 1.5 s for this thread, and an answer may take longer."""
+    def look(seen, really=workers.actor.owner.look):
+        workers.server.progress.phase = "learned"
+        return really(seen)
+    before = values(workers.server)
+    workers.actor.owner.look = look
+    with pytest.raises(a3c.Stopped):
+        workers.run()
+    np.testing.assert_equal(values(workers.server), before)
 
 
 @fault("distributed.Workers.run", "ray.exceptions.RayTaskError", "ZeroDivisionError")
@@ -230,17 +244,17 @@ def test_a_worker_that_failed_ends_the_run_and_one_that_died_does_not(workers, c
     failed = exceptions.RayTaskError("work", "its traceback", ValueError())
     workers.tasks = {exceptions.WorkerCrashedError(): 1, failed: 2}
     with pytest.raises(RuntimeError, match="worker 2 failed") as error:
-        workers.run(learning=True)
+        workers.run()
     assert error.value.__cause__ is failed
     assert capsys.readouterr().err == "Worker 1 has died too often, and is given up\n"
 
 
 def work(fake_ray, seed):
     fake_ray.remote()(distributed.work).remote(
-        bool, None, a3c.ParameterServer, {}, helpers.options("--seed", seed))
+        bool, None, a3c.ParameterServer, {}, ["--render", "none", "--seed", str(seed)])
 
 
-@fault("distributed.work", "options.seed % len(cores)", "0")
+@fault("distributed.work", "int(words[-1]) % len(cores)", "0")
 def test_each_worker_chooses_another_core(fake_ray, monkeypatch):
     cores = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
@@ -295,8 +309,9 @@ def test_only_the_starting_process_evaluates_and_the_script_can_play_what_was_le
 
 @fault("distributed.Workers.start", "str(error).splitlines()[0]", "error")
 @pytest.mark.parametrize("words, reason", [
-    ("--processes 0", "--processes"), ("--seed -1", "--seed"), ("--address foo:1", "--address"),
-    ("--address auto", "--address: no cluster"), ("--checkpoint damaged", "--checkpoint")])
+    ("--processes 0", "--processes"), ("--workers 0", "--workers"), ("--seed -1", "--seed"),
+    ("--address foo:1", "--address"), ("--address auto", "--address: no cluster"),
+    ("--checkpoint damaged", "--checkpoint")])
 def test_refusals_are_one_line_and_come_before_ray_starts_except_for_a_missing_cluster(
         fake_ray, tmp_path, monkeypatch, capsys, words, reason):
     monkeypatch.chdir(tmp_path)
@@ -310,16 +325,36 @@ def test_refusals_are_one_line_and_come_before_ray_starts_except_for_a_missing_c
     assert fake_ray.init.called == (words == "--address auto")
 
 
-@fault("distributed.Workers.start", "early.append(True)", "None")
-def test_ctrl_c_while_ray_starts_waits_until_it_has_started(fake_ray, capsys):
+@fault("distributed.Workers.start", "progress.stopped:  # by", "False:  # by")
+@fault("distributed.Workers.start", "progress.stopped:  # while", "False:  # while")
+@pytest.mark.parametrize("during", ["init", "get"])
+def test_ctrl_c_while_ray_or_the_actor_starts_lets_it_start_but_nothing_after_it(
+        fake_ray, monkeypatch, capsys, during):
     started = []
 
-    def init(address, **kwargs):
+    def start(*args, **kwargs):
         signal.raise_signal(signal.SIGINT)
-        started.append(address)
-    fake_ray.init.side_effect = init
+        started.append(during)
+    getattr(fake_ray, during).side_effect = start
+    actor, work = unittest.mock.Mock(), unittest.mock.Mock()
+    monkeypatch.setattr(distributed, "Parameters", actor)
+    monkeypatch.setattr(distributed, "work", work)
     assert distributed.main(["--render", "none"]) == INTERRUPTED
-    assert started == ["local"] and capsys.readouterr().err == "Stopped after 0 frames\n"
+    assert started == [during] and capsys.readouterr().err == "Stopped after 0 frames\n"
+    assert actor.called == (during == "get") and not work.called
+
+
+@fault("distributed.main", "signal.signal(signal.SIGINT, signal.SIG_IGN)", "None")
+@fault("distributed.main", "signal.signal(number, handler)", "None")
+def test_ctrl_c_is_ignored_while_ray_shuts_down_and_then_all_signals_do_what_they_did(fake_ray):
+    def signals():
+        return signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    before, inside = signals(), []
+    fake_ray.shutdown.side_effect = lambda: inside.append(signals())
+    assert distributed.main(["--render", "none", "--max-frames", "100"]) == NOT_LEARNED
+    assert signals() == before
+    [[ctrl_c, terminate]] = inside
+    assert ctrl_c == signal.SIG_IGN and terminate not in before
 
 
 def test_without_ray_one_line_says_what_to_install(monkeypatch):
@@ -334,9 +369,10 @@ def test_without_ray_one_line_says_what_to_install(monkeypatch):
 class NotedServer(CountingServer):
     """Leaves a note in the folder `notes` of the test: the settings that a process has."""
 
-    def __init__(self, options, progress):
-        super().__init__(options, progress)
-        note = f"GAMMA {a3c.GAMMA}, Tmax {a3c.Tmax}, CELLS {memory.CELLS}, seed {options.seed}"
+    def __init__(self, session, progress):
+        super().__init__(session, progress)
+        seed = progress.options.seed
+        note = f"GAMMA {a3c.GAMMA}, Tmax {a3c.Tmax}, CELLS {memory.CELLS}, seed {seed}"
         Path(os.environ["NOTES"], str(os.getpid())).write_text(note)
 
 
@@ -387,10 +423,10 @@ def test_all_processes_have_the_settings_of_the_run_and_each_worker_its_own_seed
     assert len(os.listdir("log")) == 1  # only one process makes files
 
 
-@fault("distributed.Workers.start", "signal.SIGINT, signal.SIGTERM", "(signal.SIGINT,)")
+@fault("distributed.Workers.start", "signal.getsignal(signal.SIGINT)", "signal.SIG_DFL")
 @linux
 @pytest.mark.parametrize("to_actor, to_script", [
-    pytest.param(None, "SIGINT", id="Ctrl-C"),
+    pytest.param(None, "SIGINT", id="Ctrl-C, twice"),
     pytest.param("SIGSTOP", "SIGTERM", marks=pytest.mark.long, id="SIGTERM, the actor hangs"),
     pytest.param("SIGKILL", None, marks=pytest.mark.long, id="the actor is killed")])
 def test_a_run_saves_and_leaves_no_process_whatever_ends_it(start, to_actor, to_script):
@@ -401,12 +437,17 @@ def test_a_run_saves_and_leaves_no_process_whatever_ends_it(start, to_actor, to_
         [actor] = [number for number, note in notes().items()
                    if note.endswith("seed 5") and number != process.pid]  # workers: 6, 7
         os.kill(actor, signal.Signals[to_actor])
-    if to_script:
-        process.send_signal(signal.Signals[to_script])
+    if to_script == "SIGTERM":
+        process.terminate()
+    elif to_script == "SIGINT":
+        for _ in range(2):
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+            time.sleep(0.2)
     status, _, err = helpers.finish(process, seconds=120)
     frames, updates = saved()
     stopped = INTERRUPTED, f"Stopped after {frames} frames\n"
-    assert (status, err) == (stopped if to_script else (1, NO_SERVER)) and updates > 0
+    failed = FAILED, f"local_thread1 failed: {NO_SERVER}\n"
+    assert (status, err) == (stopped if to_script else failed) and updates > 0
     end = time.monotonic() + 60
     while left := alive(process):
         assert time.monotonic() < end, left

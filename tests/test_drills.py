@@ -1,21 +1,26 @@
-"""Fault drills: Ctrl-C at any moment, kills, exceptions, cores.
+"""Fault drills: Ctrl-C at any moment, exceptions, a full disk, cores.
 
 The number of a moment is its seed, and `-m long` tries more moments. This file is also the
 program that tests start: python test_drills.py CLASS [OPTION]... runs the script with that class
 for its environments."""
 import collections
+import operator
 import os
 import random
 import re
+import shutil
 import signal
 import sys
 import threading
 import time
+import unittest.mock
+from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers import (
-    FAILED, INTERRUPTED, LEARNED, NOT_LEARNED, ROOT, a3c, begin, contents, environment_variables,
-    fault, film_lengths, finish, linux, posix, run, start)
+    FAILED, INTERRUPTED, LEARNED, NOT_LEARNED, ROOT, a3c, begin, environment_variables, fault,
+    film_lengths, finish, linux, posix, run, same, saved_values, start)
 
 ALL_CORES = frozenset(getattr(os, "sched_getaffinity", bool)(0) or ())  # before any test
 MOMENTS = [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(1, 50))]
@@ -27,9 +32,10 @@ def start_with(environment_class, *words, cwd):
 
 
 def frames_saved(folder):
-    """The number of frames of the latest checkpoint, which has to be whole."""
+    """The number of frames of the latest checkpoint, which has to be whole and finite."""
     status, server = run("--play", "--test-episodes", 1, "--checkpoint", folder)
     assert status == LEARNED
+    assert all(np.isfinite(value).all() for value in saved_values(folder).values())
     return server.progress.frames
 
 
@@ -38,9 +44,9 @@ def frames_saved(folder):
 class Announced(a3c.Environment):
     """Says when it is built. Then the script's own imports are over."""
 
-    def __init__(self, agent, server):
+    def __init__(self, agent, progress):
         print("An environment", flush=True)
-        super().__init__(agent, server)
+        super().__init__(agent, progress)
 
 
 # A line, and the latest moment after it in seconds: learning, evaluating, filming, getting ready
@@ -59,8 +65,7 @@ def test_ctrl_c_at_a_random_moment_ends_and_saves_and_finished_films_are_whole(t
     status, rest, err = finish(process, seconds=60)  # 2 s on an idle machine
     out += rest
     seen = f"{delay:.3f} s after {text!r}: {status}, {out}, {err}"
-    began = "episodes" in out or contents(tmp_path / "saved")  # to learn
-    frames = frames_saved(tmp_path / "saved") if began else 0
+    frames = frames_saved(tmp_path / "saved")
     if status == LEARNED:  # the signal came too late
         assert f"Learned after {frames} frames" in out and "Test episode 3" in out, seen
     else:
@@ -71,14 +76,29 @@ def test_ctrl_c_at_a_random_moment_ends_and_saves_and_finished_films_are_whole(t
     assert all(length in (score, score + 1) for length, score in zip(lengths, scores)), seen
 
 
+@fault("ctrl_c_stops", "progress.interrupt()", "None")
+@posix
+@pytest.mark.parametrize("times", [1, 3])
+def test_ctrl_c_soon_after_the_first_line_saves_however_often_it_is_pressed(tmp_path, times):
+    process = start("--render", "none", "--checkpoint", "saved", cwd=tmp_path)
+    begin(process, "Seed ")
+    for _ in range(times):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.03)
+    status, _, err = finish(process, seconds=60)
+    frames = frames_saved(tmp_path / "saved")
+    assert (status, err) == (INTERRUPTED, f"Stopped after {frames} frames\n")
+
+
 class Filming(a3c.Environment):
-    """Presses Ctrl-C when the first picture of a film is drawn. Any policy passes."""
+    """Presses Ctrl-C when the first picture of a film is drawn. A step after that fails. Any policy
+    passes."""
 
     def make(self, render_mode=None):
         def press():
-            env.render = draw
+            env.render, env.step = draw, None
             os.kill(os.getpid(), signal.SIGINT)
-            self.progress.coordinator.wait_for_stop()
+            self.progress.wait_for_stop(60)
             return draw()
         a3c.LEARNED_MEAN = 0
         env = super().make(render_mode)
@@ -88,42 +108,68 @@ class Filming(a3c.Environment):
         return env
 
 
-@fault("main", "interrupted = True", "raise")
+@fault("Progress.interrupt", "self.interrupted = True", "pass")
+@fault("Environment.play", "self.progress.raise_if_stopped()", "pass")
 @posix
 def test_ctrl_c_while_a_film_is_made_ends_the_script_with_one_line_and_no_traceback(tmp_path):
     status, out, err = finish(start_with(Filming, "--workers", 1, cwd=tmp_path))
     frames = frames_saved(tmp_path / "saved")
     assert (status, err) == (INTERRUPTED, f"Stopped after {frames} frames\n")
-    assert f"Learned after {frames} frames" in out and "Test episode 2" not in out
+    assert f"Learned after {frames} frames" in out and "Test episode" not in out
 
 
-@fault("main", "interrupted = True", "pass")
-@fault("main", "if threads:", "if True:")
-@fault("main", "default_int_handler", "SIG_IGN")
+@fault("ctrl_c_stops", "progress.interrupt()", "None")
+@fault("Progress.next_frame", "self.stopped or ", "")
 @posix
-@pytest.mark.parametrize("place, says, frames", [
-    ("open_session", "", 0), ("LocalBrain._build_graph", "", 0),
-    ("ParameterServer.initialize", "", 0), ("prepare_films", "Continues after 50 frames\n", 50)])
-def test_ctrl_c_before_the_threads_start_saves_nothing(
-        monkeypatch, capfd, saved, place, says, frames):
-    before = contents(saved)
-    monkeypatch.setattr(f"a3c_cartpole.{place}", lambda *_: signal.raise_signal(signal.SIGINT))
-    capfd.readouterr()
-    assert run("--checkpoint", saved, "--render", "video")[0] == INTERRUPTED
-    assert capfd.readouterr() == (says, f"Stopped after {frames} frames\n")
-    assert contents(saved) == before
+@pytest.mark.parametrize("place", ["prepare_films", "open_session", "LocalBrain._build_graph",
+                                   "ParameterServer.initialize", "open_curves"])
+def test_ctrl_c_before_the_threads_start_ends_the_run_before_its_first_frame(
+        monkeypatch, capfd, saved, place):
+    def press(*args):
+        signal.raise_signal(signal.SIGINT)
+        return original(*args)
+    original, before = operator.attrgetter(place)(a3c), saved_values(saved)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"a3c_cartpole.{place}", press)
+        assert run("--checkpoint", saved, "--max-frames", 100)[0] == INTERRUPTED
+    assert capfd.readouterr().err == "Stopped after 50 frames\n"
+    assert same(saved_values(saved).values(), before.values()) and frames_saved(saved) == 50
+
+
+@fault("Progress.interrupt", "not self.stopped", "True")
+@posix
+def test_ctrl_c_while_a_finished_run_is_saved_changes_nothing(tmp_path, capfd):
+    class Server(a3c.ParameterServer):
+        def initialize(self):
+            super().initialize()
+            saver = self.checkpoint.saver
+            saver.save = unittest.mock.Mock(wraps=saver.save, side_effect=press)
+
+    def press(*args, **kwargs):
+        signal.raise_signal(signal.SIGINT)
+        return unittest.mock.DEFAULT  # then save
+    words = "--checkpoint", tmp_path, "--max-frames", 100
+    assert run(*words, server_class=Server)[0] == NOT_LEARNED
+    assert capfd.readouterr().err == "" and frames_saved(tmp_path) == 100
 
 
 class Hanging(a3c.Environment):
-    """Never ends an episode, whatever the others do."""
+    """The first thread hangs in its environment at once. Any policy passes."""
 
-    def run(self, learning):
-        print("hangs", flush=True)
-        threading.Event().wait()
+    def run(self):
+        def hang(action):
+            print("hangs", flush=True)
+            threading.Event().wait()
+        a3c.LEARNED_MEAN = 0
+        if threading.current_thread().name == "local_thread1":
+            self.env.step = hang
+        return super().run()
 
 
 @fault("main", ", daemon=True", "")
-@fault("main", "SIG_IGN", "default_int_handler")
+@fault("main", "thread.join(max(0.0, end - progress.seconds()))", "thread.join()")
+@fault("ctrl_c_stops", "progress.interrupt()",
+       "(progress.interrupt(), signal.signal(signal.SIGINT, signal.default_int_handler))")
 @posix
 def test_ctrl_c_twice_ends_the_script_and_saves_even_if_a_thread_hangs(tmp_path, saved):
     process = start_with(Hanging, "--render", "none", "--workers", 1, cwd=tmp_path)
@@ -132,51 +178,198 @@ def test_ctrl_c_twice_ends_the_script_and_saves_even_if_a_thread_hangs(tmp_path,
     time.sleep(0.5)  # the script waits for the thread for 1.5 s
     process.send_signal(signal.SIGINT)
     status, _, err = finish(process, seconds=60)
-    assert (status, err) == (INTERRUPTED, "Stopped after 50 frames\n")
-    assert frames_saved(saved) == 50
+    assert (status, err) == (INTERRUPTED, "Stopped after 51 frames\n")
+    assert frames_saved(saved) == 51
 
 
-# Kills and exceptions
+@fault("Progress.wait_for_learners", ", 1.5)", ")")
+def test_a_passed_evaluation_ends_the_script_and_saves_even_if_a_thread_hangs(tmp_path):
+    words = "--render", "none", "--workers", 2
+    status, out, err = finish(start_with(Hanging, *words, cwd=tmp_path), seconds=60)
+    assert (status, err) == (LEARNED, "") and "Test episode 3" in out
+    assert f"Learned after {frames_saved(tmp_path / 'saved')} frames" in out
 
-@fault("Worker_thread.run", 'RuntimeError(f"{self.name} failed: {error!r}")', "error")
-@pytest.mark.parametrize("victim, films", [
-    ("local_thread2", False), ("test_thread", False), ("test_thread", True)])
+
+# Failures
+
+@fault("main", 'RuntimeError(f"{name} failed: {error!r}")', "error")
+@fault("Worker_thread.run", "except BaseException", "except Exception")
+@pytest.mark.parametrize("victim, films, error", [
+    ("local_thread2", False, ValueError), ("local_thread2", False, SystemExit),
+    ("test_thread", False, ValueError), ("test_thread", True, ValueError)])
 def test_an_exception_in_any_thread_ends_all_threads_and_the_error_names_the_one_that_failed(
-        tmp_path, monkeypatch, saved, victim, films):
+        tmp_path, monkeypatch, saved, victim, films, error):
     class Failing(a3c.Environment):
-        def run(self, learning):
-            filming = isinstance(self.env, a3c.gym.wrappers.RecordVideo)
-            if threading.current_thread().name == victim and filming == films:
-                raise ValueError("on purpose")
+        def run(self):
+            self.fail(films=False)
+            return super().run()
+
+        def play(self, env):
+            self.fail(films=isinstance(env, a3c.gym.wrappers.RecordVideo))
+            return super().play(env)
+
+        def fail(self, **now):
             noted.append(self.progress)
-            return super().run(learning)
-    before, noted = contents(saved), []
+            if threading.current_thread().name == victim and now == {"films": films}:
+                raise error("on purpose")
+    noted = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)  # so learning, evaluating and filming all come soon
     with pytest.raises(RuntimeError, match=f"^{victim} failed: .*on purpose"):
         run("--workers", 2, "--render", "video", "--checkpoint", saved, environment_class=Failing)
     assert not noted[0].learners  # all have ended
-    # A failure saves nothing: what is there is the old checkpoint, or the policy that passed.
-    if films:
-        assert frames_saved(saved) == noted[0].frames > 50
-    else:
-        assert contents(saved) == before
+    assert frames_saved(saved) == noted[0].frames and (not films or noted[0].frames > 50)
 
 
 class RewardsNaN(a3c.Environment):
-    def reward(self, s, r, s_, step, done, terminal):
-        return float("nan") if done else 0.0
+    """The second thread gets a reward that isn't a number."""
+
+    def reward(self, *args):
+        nan = threading.current_thread().name == "local_thread2"
+        return float("nan") if nan else super().reward(*args)
 
 
-@fault("main", "progress.stop()", "(progress.stop(), server.save())")
-def test_a_reward_of_nan_gives_one_clear_error_and_leaves_the_checkpoint_alone(tmp_path, saved):
-    before = contents(saved)
-    process = start_with(RewardsNaN, "--render", "none", "--workers", 1, cwd=tmp_path)
+class StatesNaN(a3c.Environment):
+    """The second thread's episodes end in a state that isn't one."""
+
+    def run(self):
+        def step(action):
+            s, *rest = original(action)
+            return (s * np.nan if any(rest[1:3]) else s), *rest  # is it over?
+        original = self.env.step
+        if threading.current_thread().name == "local_thread2":
+            self.env.step = step
+        return super().run()
+
+
+@fault("LocalBrain._build_graph",
+       'tf.check_numerics(tf.global_norm(gradients), "the gradient isn\'t finite")',
+       "tf.global_norm(gradients)")
+@fault("main", "(OSError, tf.errors.OpError)", "OSError")
+@fault("main", "{name} failed: {reason(error)}", "{reason(error)}")
+@pytest.mark.parametrize("environment", [RewardsNaN, StatesNaN])
+def test_a_gradient_of_nan_is_one_line_that_names_the_thread_and_what_is_saved_is_finite(
+        tmp_path, saved, environment):
+    process = start_with(environment, "--render", "none", "--workers", 2, cwd=tmp_path)
     status, out, err = finish(process)
     assert status == FAILED and "earned" not in out  # neither Learned nor Not learned
-    assert err.count("Traceback") == 2  # of the exception, and of the RuntimeError that names it
-    assert re.search(r"\nRuntimeError: local_thread1 failed: .*gradient isn't finite", err)
-    assert contents(saved) == before
+    assert re.fullmatch(r"local_thread2 failed: the gradient isn't finite.*\n", err), err
+    assert frames_saved(saved) > 50
+
+
+class DiskFull(a3c.Environment):
+    """When learning begins, no file may grow beyond 1000 bytes any more. Any policy passes."""
+
+    def run(self):
+        import resource
+        a3c.LEARNED_MEAN = 0
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+        return super().run()
+
+
+class FolderLost(a3c.Environment):
+    """When learning begins, a file takes the place of the checkpoint's folder."""
+
+    def run(self):
+        if os.path.isdir("saved"):
+            shutil.rmtree("saved")
+            Path("saved").touch()
+        return super().run()
+
+
+@fault("Checkpoint.save", "except Exception", "except OSError")
+@fault("reason", '.rpartition("\\n")[2]', "")
+@posix
+@pytest.mark.parametrize("environment", [DiskFull, FolderLost])
+def test_a_save_that_fails_at_the_end_is_one_line(tmp_path, saved, environment):
+    words = "--render", "none", "--workers", 1, "--max-frames", 50
+    status, out, err = finish(start_with(environment, *words, cwd=tmp_path))
+    assert (status, err.count("\n")) == (FAILED, 1) and err.startswith("saving failed: "), err
+    if environment is DiskFull:
+        assert "File too large" in err and frames_saved(saved) == 50  # the old checkpoint
+
+
+@posix
+def test_a_policy_that_cannot_be_saved_is_not_said_to_be_learned_and_is_not_filmed(tmp_path):
+    status, out, err = finish(start_with(DiskFull, "--workers", 1, cwd=tmp_path))
+    assert (status, err.count("\n")) == (FAILED, 1) and err.startswith("saving failed: "), err
+    assert "Evaluation: " in out and "Learned" not in out
+    assert not list(tmp_path.glob("movie/A3C/*"))
+
+
+@fault("main", "server.checkpoint.save()\n                next_save", "next_save")
+def test_a_save_that_fails_while_a_run_learns_ends_the_run(tmp_path, monkeypatch):
+    class Server(a3c.ParameterServer):
+        def initialize(self):
+            super().initialize()
+            noted.append(self.progress)
+            self.checkpoint.saver.save = unittest.mock.Mock(side_effect=OSError("No space"))
+    noted = []
+    monkeypatch.setattr(a3c, "SAVE_SECONDS", 0)  # it looks once a second
+    monkeypatch.setattr(a3c, "LEARNED_MEAN", 200)  # which no mean exceeds
+    with pytest.raises(SystemExit, match="^saving failed: No space$"):
+        run("--checkpoint", tmp_path, "--max-frames", 300_000, server_class=Server)
+    assert noted[0].frames < 300_000
+
+
+@fault("open_curves", ", session=session", "")
+@posix
+def test_a_curve_that_cannot_be_written_ends_the_run_in_one_line(tmp_path):
+    words = "--render", "none", "--workers", 1, "--logdir", "curves"
+    status, out, err = finish(start_with(DiskFull, *words, cwd=tmp_path))
+    assert (status, err.count("\n")) == (FAILED, 1), err
+    assert err.startswith("local_thread1 failed: ")
+
+
+@fault("ctrl_c_stops", "signal.signal(signal.SIGINT, handler)", "pass")
+@fault("ctrl_c_stops", "os.environ.clear()", "pass")
+@fault("ctrl_c_stops", "os.environ.update(variables)", "pass")
+@fault("ctrl_c_stops", "try:\n        yield\n    finally:", "yield\n    if True:")
+@fault("ctrl_c_stops", "progress.stop()", "pass")
+@pytest.mark.parametrize("fails", ["nothing", "preparing", "building", "starting", "learning"])
+@unittest.mock.patch.dict(os.environ, {"MINE": "1"})
+def test_after_main_ctrl_c_and_the_environment_variables_are_as_before(
+        tmp_path, monkeypatch, fails):
+    """Films need a variable, so there is one to remove."""
+    class Environment(a3c.Environment):
+        def __init__(self, *args):
+            super().__init__(*args)
+            assert os.environ["SDL_VIDEODRIVER"] == "dummy"
+            os.environ["MINE"] = "2"
+            fail("building")
+
+        def run(self):
+            fail("learning")
+            return super().run()
+
+    def fail(here):
+        if here == fails:
+            raise ValueError("on purpose")
+
+    def start(thread):
+        if thread.name == "test_thread":
+            fail("starting")
+        original(thread)
+
+    def handler(*_):
+        pass
+    original = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", start)
+    monkeypatch.setattr(a3c, "FILMS", str(tmp_path))
+    monkeypatch.delenv("SDL_VIDEODRIVER", raising=False)
+    if fails == "preparing":
+        monkeypatch.setitem(sys.modules, "pygame", None)
+    variables, before = dict(os.environ), signal.signal(signal.SIGINT, handler)
+    frames = 100 if fails == "nothing" else 1_000_000
+    try:
+        run("--render", "video", "--max-frames", frames, environment_class=Environment)
+        assert fails == "nothing"
+    except (RuntimeError, SystemExit, ValueError):
+        assert fails != "nothing"
+    finally:
+        after = signal.signal(signal.SIGINT, before)
+    assert after is handler and dict(os.environ) == variables
 
 
 # Threads, cores and the graph
@@ -198,9 +391,9 @@ def test_the_shared_core_is_one_that_the_process_may_use(monkeypatch):
 @pytest.mark.parametrize("share", [True, False])
 def test_learners_share_one_core_unless_told_not_to_and_other_threads_are_free(monkeypatch, share):
     class Environment(a3c.Environment):
-        def run(self, learning):
+        def reset(self, env):
             cores[threading.current_thread().name] |= {frozenset(os.sched_getaffinity(0))}
-            return super().run(learning)
+            return super().reset(env)
     cores = collections.defaultdict(set)
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)
     monkeypatch.setattr(a3c, "SHARE_ONE_CORE", share)
@@ -211,15 +404,15 @@ def test_learners_share_one_core_unless_told_not_to_and_other_threads_are_free(m
     assert len(core) == (1 if share else len(ALL_CORES))
 
 
-@fault("Environment.__init__", "self.server = parameter_server", "pass")
 @fault("main", "graph.finalize()", "pass")
 def test_the_graph_is_finalized_before_any_thread_plays():
     class Environment(a3c.Environment):
-        def run(self, learning):
-            assert self.server.session.graph.finalized
-            return super().run(learning)
+        def run(self):
+            assert self.agent.brain.server.session.graph.finalized
+            return super().run()
     assert run("--max-frames", 1, environment_class=Environment)[0] == NOT_LEARNED
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as the script does
     sys.exit(a3c.main(sys.argv[2:], environment_class=globals()[sys.argv[1]]))

@@ -1,31 +1,31 @@
 """Environment: what happens in an episode, in which order; rewards, ends, the score."""
 import operator
 import random
-import types
 import unittest.mock
 
 import numpy as np
 import pytest
 from helpers import Built, EndsAt, a3c, fault, options, run
 
-LEARNER, TESTER = True, False
-
 
 def play(env, learning):
-    """One episode after 100 frames, with a brain that only notes its calls. Returns the score, the
-    progress, and all calls in their order, with their arguments by the name of the method."""
+    """One episode after 100 frames, with a brain that only notes its calls. Learning, it is played
+    in the environment's own env, and otherwise in another. Returns the score, the progress, and all
+    calls in their order, with their arguments by the name of the method."""
     progress, calls = a3c.Progress(options()), unittest.mock.Mock()
     progress.frames = 100
     brain = calls.brain
     brain.predict_p.return_value = np.array([[0.5, 0.5]], np.float32)
     agent = a3c.Agent(brain, random.Random(0))
-    environment = a3c.Environment(agent, types.SimpleNamespace(progress=progress))
-    environment.env = env
-    for owner, name in ((env, "step"), (progress, "next_frame"), (environment, "reward"),
-                        (agent, "act"), (agent, "advantage_push_local_brain")):
+    environment = a3c.Environment(agent, progress)
+    for owner, name in ((env, "step"), (progress, "next_frame"), (environment, "reset"),
+                        (environment, "reward"), (agent, "act"), (agent, "act_greedily"),
+                        (agent, "advantage_push_local_brain")):
         calls.attach_mock(unittest.mock.Mock(wraps=getattr(owner, name)), name)
         setattr(owner, name, getattr(calls, name))
-    score = environment.run(learning)
+    if learning:
+        environment.env = env
+    score = environment.run() if learning else environment.play(env)
     names, arguments = [], {}
     for name, args, kwargs in calls.method_calls:
         name = name.removeprefix("brain.")
@@ -34,43 +34,72 @@ def play(env, learning):
     return score, progress, names, arguments
 
 
-@fault("Environment.run", "learning and step % Tmax == 0", "learning and step == 0")
+@fault("Environment.run", "if step % Tmax == 0", "if step == 0")
 @fault("Environment.run", "done or step % Tmax == 0", "step % Tmax == 0")
-@fault("Environment.run", "act(s, frame,", "act(s, step,")
+@fault("Environment.run", "act(s, frame)", "act(s, step)")
+@fault("Environment.run", "s = s_", "pass")
+@fault("Environment.run", "self.reset(self.env)", "self.env.reset()[0]")
 def test_a_learner_pulls_plays_ten_steps_or_to_the_end_and_updates():
-    score, progress, names, arguments = play(EndsAt(12, reward=2.5), LEARNER)
+    env = EndsAt(12, reward=2.5)
+    score, progress, names, arguments = play(env, learning=True)
     step = ["next_frame", "act", "step", "reward", "advantage_push_local_brain"]
     first = ["next_frame", "pull_parameter_server", *step[1:]]
     update = ["update_parameter_server"]
     assert [name for name in names if name not in ("predict_p", "train_push")] == [
-        *first, *step * 9, *update, *first, *step, *update]
-    assert set(arguments["next_frame"]) == {(LEARNER,)}
-    frames_and_greedy = [(frame, greedy) for _, frame, greedy in arguments["act"]]
-    assert frames_and_greedy == [(frame, False) for frame in range(100, 112)]
+        "reset", *first, *step * 9, *update, *first, *step, *update]
+    assert arguments["reset"] == [(env,)]
+    assert [(s[0], frame) for s, frame in arguments["act"]] == list(enumerate(range(100, 112)))
     assert (score, progress.frames) == (12 * 2.5, 112)
 
 
-@fault("Environment.run", "learning and step % Tmax == 0", "step % Tmax == 0")
-def test_the_test_thread_only_plays_and_takes_the_likeliest_actions():
-    score, progress, names, arguments = play(EndsAt(12, reward=-1.0), TESTER)
-    assert names == ["next_frame", "act", "predict_p", "step"] * 12
-    assert set(arguments["next_frame"]) == {(TESTER,)}
-    assert all(greedy for _, _, greedy in arguments["act"])
-    assert (score, progress.frames) == (-12, 100)
+@fault("Environment.play", "self.agent.act_greedily(s)", "self.agent.act(s, 10 ** 9)")
+@fault("Environment.play", "self.reset(env)", "self.reset(self.env)")
+@fault("Environment.play", "s, r, terminated", "_, r, terminated")
+@fault("Environment.play", "env.step", "self.env.step")
+@fault("Environment.play", "self.progress.raise_if_stopped()", "self.progress.next_frame()")
+@pytest.mark.parametrize("falls", [12, None])
+def test_the_test_thread_only_plays_and_takes_the_likeliest_actions(falls):
+    env, steps = EndsAt(falls, reward=-1.0), falls or 200
+    score, progress, names, arguments = play(env, learning=False)
+    assert names == ["reset", *["act_greedily", "predict_p", "step"] * steps]
+    assert arguments["reset"] == [(env,)]
+    assert [s[0] for [s] in arguments["act_greedily"]] == list(range(steps))
+    assert (score, progress.frames) == (-steps, 100)
 
 
-@fault("Environment.reward", "step < 199", "step < 200")
+@fault("Environment.play", "self.progress.raise_if_stopped()", "pass")
+@fault("Progress.next_frame", "self.stopped or ", "")
+@pytest.mark.parametrize("learning", [True, False])
+def test_a_stop_ends_an_episode_before_its_next_step(learning):
+    class Stops(EndsAt):
+        def step(self, action):
+            if self.now == 4:
+                built.progress.stop()
+            return super().step(action)
+    built, env = Built(1), Stops()
+    environment = built.learners[0].environment
+    environment.env = env
+    with pytest.raises(a3c.Stopped):
+        environment.run() if learning else environment.play(env)
+    assert env.now == 5
+
+
+@fault("Environment.reward", "step >= GOOD_STEPS", "step > GOOD_STEPS")
+@fault("GOOD_STEPS", "199", "198")
 @pytest.mark.parametrize("falls, last", [(12, -1), (198, -1), (199, 1), (200, 1), (None, 1)])
 def test_a_learners_rewards_are_0_but_at_the_end_minus_1_and_from_step_199_on_plus_1(falls, last):
     """The environment's own rewards, 2.5 a step, don't count."""
-    _, _, _, arguments = play(EndsAt(falls, reward=2.5), LEARNER)
+    _, _, _, arguments = play(EndsAt(falls, reward=2.5), learning=True)
     R = np.array([sample[2] for sample in arguments["train_push"]])
     np.testing.assert_allclose(R[:-5], 0)  # the last reward reaches five steps back
     np.testing.assert_allclose(R[-5:], last * 0.99 ** np.array([4, 3, 2, 1, 0]))
 
 
-@fault("Environment.run", "step, done, terminal)", "step, done, terminated)")
+@fault("Environment.run", "done, terminal)", "done, terminated)")
 @fault("Environment.run", "truncated and TIME_LIMIT_IS_END", "truncated")
+@fault("Environment.run", "self.reward(s, a, r, s_, step, done)",
+       "self.reward(s, a, r, s_, step, terminal)")
+@fault("Environment.run", "self.reward(s, a, r, s_,", "self.reward(s_, a, r, s_,")
 @pytest.mark.parametrize("falls, limit_is_end, terminal", [
     pytest.param(12, True, True, id="the pole falls"),
     pytest.param(None, True, True, id="a time limit that is an end"),
@@ -78,12 +107,18 @@ def test_a_learners_rewards_are_0_but_at_the_end_minus_1_and_from_step_199_on_pl
     pytest.param(200, False, True, id="the pole falls at the time limit")])
 def test_v_of_an_episodes_last_state_counts_only_after_a_time_limit_that_is_no_end(
         monkeypatch, falls, limit_is_end, terminal):
-    """`reward`, which another environment replaces, is told at each step what has happened."""
+    """`reward`, which another environment replaces, is told at each step what has happened, and
+    `advantage_push_local_brain` also whether the step is terminal."""
     monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", limit_is_end)
-    _, _, _, arguments = play(EndsAt(falls), LEARNER)
-    last, steps = falls or 200, range(1, (falls or 200) + 1)
-    assert [(s[0], r, s_[0], *rest) for s, r, s_, *rest in arguments["reward"]] == [
-        (step - 1, 1, step, step, step == last, step == last and terminal) for step in steps]
+    env, last = EndsAt(falls), falls or 200
+    _, _, _, arguments = play(env, learning=True)
+    steps = range(1, last + 1)
+    assert [(s[0], a, r, s_[0], *rest) for s, a, r, s_, *rest in arguments["reward"]] == [
+        (step - 1, a, 1, step, step, step == last) for step, a in zip(steps, env.actions)]
+    assert [(s[0], a, s_[0], *rest)
+            for s, a, _, s_, *rest in arguments["advantage_push_local_brain"]] == [
+        (step - 1, a, step, step == last, step == last and terminal)
+        for step, a in zip(steps, env.actions)]
     discounts = [discount for *_, discount in arguments["train_push"]]
     np.testing.assert_allclose(discounts[:-5], 0.99 ** 5)
     np.testing.assert_allclose(discounts[-5:], 0.99 ** np.array([5, 4, 3, 2, 1]) * (not terminal))
@@ -109,11 +144,25 @@ def test_each_state_with_the_action_played_in_it_is_used_in_one_update(monkeypat
     brain._update = unittest.mock.Mock(wraps=brain._update)
     for length in 4, 1, 60:
         learner.environment.env = env = EndsAt(length)
-        learner.environment.run(LEARNER)
+        learner.environment.run()
         assert brain.train_queue == []
         played += enumerate(env.actions)  # all numbers of state t are t
     assert played == [
         (s[0], a) for call in brain._update.call_args_list for s, a in zip(*call.args[:2])]
+
+
+@fault("Environment.reset", "self.agent.rng.randrange(2 ** 31)", "0")
+@fault("Environment.reset", "self.agent.rng", "random")
+def test_each_reset_takes_another_seed_from_the_threads_own_random_numbers():
+    env, seeds = EndsAt(), []
+    for number in 5, 5, 6:
+        random.seed(0)  # what another thread may do
+        agent = a3c.Agent(None, random.Random(number))
+        environment = a3c.Environment(agent, None)
+        for _ in range(3):
+            assert environment.reset(env).tolist() == [0] * 4
+            seeds.append(env.seed)
+    assert seeds[:3] == seeds[3:6] and len({*seeds}) == 6
 
 
 @fault("main", 'f"{options.seed} {name}"', 'f"{options.seed} {thread_type}"')
@@ -122,9 +171,9 @@ def test_each_episode_of_each_thread_starts_differently_and_the_same_seed_repeat
     class Environment(a3c.Environment):
         def __init__(self, *args):
             super().__init__(*args)
-            self.env, self.agent.act = EndsAt(1), lambda *args, **kwargs: 0
+            self.env, self.agent.act_greedily = EndsAt(1), lambda s: 0
             for _ in range(2):  # here, where no other thread plays yet
-                self.run(TESTER)
+                self.play(self.env)
                 reset_seeds.append(self.env.seed)
 
     reset_seeds = []
@@ -135,9 +184,16 @@ def test_each_episode_of_each_thread_starts_differently_and_the_same_seed_repeat
     assert first == again and len({*first, *other}) == 12
 
 
-@fault("Environment.__init__", "n == NUM_ACTIONS", "True")
+@fault("Environment.__init__", "not in (NUM_ACTIONS, None)", "is None")
+@fault("Environment.__init__", "(NUM_ACTIONS, None)", "(NUM_ACTIONS,)")
 def test_a_wrong_number_of_actions_is_noticed_before_anything_is_learned(monkeypatch, capsys):
+    class Uncountable(a3c.Environment):
+        def make(self, render_mode=None):
+            env = EndsAt()
+            env.action_space = a3c.gym.spaces.Box(-1, 1, (3,))
+            return env
+    Uncountable(None, None)  # actions that are no choice are another matter
     monkeypatch.setattr(a3c, "NUM_ACTIONS", 3)
-    with pytest.raises(AssertionError, match="CartPole-v0 has 2 actions, but NUM_ACTIONS is 3"):
+    with pytest.raises(ValueError, match="CartPole-v0 has 2 actions, but NUM_ACTIONS is 3"):
         a3c.main(["--render", "none"])
     assert capsys.readouterr().out == ""

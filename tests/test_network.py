@@ -67,16 +67,63 @@ def test_updates_equal_numpy_with_rmsprops_averages_shared_by_learners(built, rn
     assert all(map(same, stale, built.values(copies)))
 
 
-@fault("LocalBrain.update_parameter_server", "not math.isfinite(norm)", "math.isnan(norm)")
-@pytest.mark.parametrize("number", [np.nan, 1e30])  # 1e30: only the gradient's norm is infinite
-def test_a_gradient_that_is_not_finite_is_an_error(built, rng, number):
-    s, a, R, s_, discount = batch(rng)
-    R[3] = number
-    with pytest.raises(FloatingPointError, match="gradient isn't finite"):
-        update(built.brains[0], s, a, R, s_, discount)
+def everything(server):
+    """The values of all variables, also of the brains' and the optimizer's."""
+    with server.session.graph.as_default():
+        return server.session.run(tf.global_variables())
 
 
-def test_none_of_the_updates_that_four_learners_make_at_once_is_lost(rng):
+def update_that_fails(brain, s, a, R, s_, discount, number=np.nan):
+    """Let the brain try an update in which a reward is this number."""
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the gradient isn't finite"):
+        update(brain, s, a, np.append(R[:-1], number), s_, discount)
+
+
+@fault("LocalBrain._build_graph", "tf.tuple(gradients, control_inputs=[norm])", "gradients")
+@fault("LocalBrain._build_graph", "tf.global_norm(gradients)", "gradients[0]")
+@pytest.mark.parametrize("number", [np.nan, np.inf, 1e30])  # 1e30: only the norm is infinite
+def test_a_gradient_that_is_not_finite_is_an_error_and_changes_nothing(built, rng, points, number):
+    [brain, _], samples = built.brains, batch(rng)
+    before = everything(built.server)
+    update_that_fails(brain, *samples, number=number)
+    assert same(everything(built.server), before) and points == []
+    update(brain, *samples)  # the samples of the bad one are gone
+    [point] = points
+    assert all(np.isfinite(value).all() for value in [*point.values(), *everything(built.server)])
+    assert not same(everything(built.server), before)
+
+
+class Momentum(a3c.ParameterServer):
+    """Every learner's update has velocities of its own, and they move the weights."""
+
+    def build_update(self, gradients):
+        updates = []
+        for w, g in zip(self.weights, gradients, strict=True):
+            velocity = tf.Variable(tf.zeros(w.shape), trainable=False)
+            updates.append(w.assign_add(velocity.assign(0.5 * velocity - 0.1 * g)))
+        return tf.group(*updates)
+
+
+@fault("LocalBrain._build_graph", "tf.tuple(gradients, control_inputs=[norm])", "gradients")
+@fault("LocalBrain._build_graph",
+       ", control_inputs=[norm])  # a bad one must not move anything\n        update",
+       ")\n        with tf.control_dependencies([norm]):\n            update")
+def test_a_gradient_that_is_not_finite_reaches_no_update_of_a_subclass_either(rng):
+    built, samples = Built(2, server_class=Momentum), batch(rng)
+    [brain, _], server = built.brains, built.server
+    randomize(server.session, server.weights, rng)
+    brain.pull_parameter_server()
+    weights, before = built.values(server.weights), everything(server)
+    update_that_fails(brain, *samples)
+    assert same(everything(server), before)
+    update(brain, *samples)
+    for x, w, g in zip(built.values(server.weights), weights, gradient(weights, *samples)):
+        np.testing.assert_allclose(x, w - 0.1 * g, rtol=1e-4, atol=2e-6)
+
+
+@fault("LocalBrain._build_graph", "tf.tuple(gradients, control_inputs=[norm])", "gradients")
+def test_of_the_updates_that_four_learners_make_at_once_no_good_one_is_lost_and_no_bad_one_counts(
+        rng):
     built, samples, barrier = Built(4), batch(rng), threading.Barrier(4)
     weights = built.values(built.server.weights)
     squares = [np.ones_like(w) for w in weights]
@@ -84,8 +131,10 @@ def test_none_of_the_updates_that_four_learners_make_at_once_is_lost(rng):
     def work(brain):
         brain.pull_parameter_server()
         barrier.wait(timeout=60)
-        for _ in range(50):
+        for turn in range(50):
             update(brain, *samples)
+            if turn % 5 == 0:
+                update_that_fails(brain, *samples)
     with concurrent.futures.ThreadPoolExecutor(4) as four:
         list(four.map(work, built.brains))
     gradients = gradient(weights, *samples)  # always the same, because nobody pulls again
@@ -96,7 +145,8 @@ def test_none_of_the_updates_that_four_learners_make_at_once_is_lost(rng):
         np.testing.assert_allclose(x, want, rtol=2e-3, atol=1e-4)
 
 
-@fault("LocalBrain._build_graph", "[mine.assign(servers,", "[servers.assign(mine,")
+@fault("LocalBrain._build_graph", "[mine.assign(shared,", "[shared.assign(mine,")
+@fault("LocalBrain._build_graph", "[shared.assign(mine,", "[mine.assign(shared,")
 def test_pull_and_push_copy_every_weight_and_nothing_else(built):
     one, two = built.brains
     variables = [one.weights, two.weights, built.server.weights, averages(built.server)]

@@ -2,6 +2,7 @@
 import collections
 import gc
 import itertools
+import os
 import re
 import sys
 import types
@@ -12,8 +13,8 @@ import imageio.v3 as iio
 import numpy as np
 import pytest
 from helpers import (
-    FAILED, INTERRUPTED, LEARNED, NOT_LEARNED, WRONG_OPTION, Built, a3c, contents,
-    environment_variables, fault, film_lengths, finish, run, same, saved_values, start, tf)
+    LEARNED, NOT_LEARNED, WRONG_OPTION, Built, a3c, contents, environment_variables, fault,
+    film_lengths, finish, linux, posix, run, same, saved_values, start, tf)
 
 
 def refusal(capfd, *words):
@@ -26,6 +27,14 @@ def refusal(capfd, *words):
     return err
 
 
+def refusal_of(process):
+    """The same of the real script."""
+    status, out, err = finish(process)
+    assert (status, out, err.count("\n")) == (WRONG_OPTION, "", 1), (status, out, err)
+    assert err.startswith("a3c_cartpole.py: error: ")
+    return err
+
+
 def numbers(pattern, text):
     """All numbers that the group of the pattern finds."""
     return list(map(float, re.findall(pattern, text, re.M)))
@@ -35,11 +44,13 @@ def numbers(pattern, text):
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory):
-    """The folder of a run that a user has started, and what it printed."""
+    """The folder of a run that a user has started, and what it printed. No screen is where DISPLAY
+    says, so it films without a window, and without complaints."""
     pytest.importorskip("gymnasium")  # classic Gym doesn't know today's moviepy
     folder = tmp_path_factory.mktemp("learned")
     words = "--seed", 1, "--checkpoint", "saved", "--test-episodes", 2
-    status, out, err = finish(start(*words, cwd=folder))
+    env = environment_variables(DISPLAY=":99")
+    status, out, err = finish(start(*words, cwd=folder, env=env))
     assert (status, err) == (LEARNED, "")
     return folder, out
 
@@ -53,7 +64,7 @@ def test_a_run_learns_up_to_the_first_evaluation_above_199_and_says_so(learned):
     assert max(failed, default=0) <= 199 < passed
 
 
-@fault("show_episodes", "environment.env = env", "pass")
+@fault("show_episodes", "environment.play(env)", "environment.play(environment.env)")
 @fault("show_episodes", "env.close()  # this", "pass  # this")
 def test_a_run_films_every_step_of_each_test_episode(learned):
     folder, out = learned
@@ -66,7 +77,7 @@ def test_a_run_films_every_step_of_each_test_episode(learned):
         assert dark.any(axis=(1, 2)).all()
 
 
-@fault("ParameterServer.save", " and not self.options.play", "")
+@fault("Checkpoint.save", " or self.play", "")
 def test_play_shows_the_learned_policy_from_its_checkpoint_and_writes_nothing(learned, capfd):
     folder, out = learned
     before = contents(folder)
@@ -98,13 +109,12 @@ def test_one_worker_repeats_its_run_with_the_same_seed_but_not_with_another(tmp_
 @pytest.fixture
 def clock(monkeypatch):
     """The script's clock. It stands still unless the test moves it."""
-    clock = types.SimpleNamespace(now=1000.0, perf_counter=lambda: clock.now,
-                                  monotonic=lambda: clock.now)
+    clock = types.SimpleNamespace(now=1000.0, perf_counter=lambda: clock.now)
     monkeypatch.setattr(a3c, "time", clock)
     return clock
 
 
-@fault("Progress.__init__", "50", "51")
+@fault("Progress.__init__", "maxlen=PRINT_EPISODES", "maxlen=PRINT_EPISODES + 1")
 def test_progress_is_printed_every_fifty_episodes_and_at_an_evaluation(
         clock, monkeypatch, capfd):
     for name, value in ("SHARE_ONE_CORE", False), ("THRESHOLD_EPISODES", 2), (
@@ -115,7 +125,7 @@ def test_progress_is_printed_every_fifty_episodes_and_at_an_evaluation(
     scores = [*range(1, 101), 190, 212, a3c.Stopped]
     built.learners[0].environment.run = unittest.mock.Mock(side_effect=scores)
     built.learners[0].run()
-    built.tester.environment.run = lambda learning: 199.5
+    built.tester.environment.play = lambda env: 199.5
     built.tester.evaluate()
     assert capfd.readouterr().out.splitlines() == [
         "7.5 s, 1200 frames, 50 episodes: mean 25.5 of the last 50",
@@ -149,12 +159,12 @@ def curves(folder):
     return found
 
 
-@fault("add_to_curves", "server.progress.frames", "server.progress.episodes")
+@fault("Progress.add_to_curves", "self.frames", "self.episodes")
 def test_each_curve_shows_its_own_numbers_over_the_frames(tmp_path, monkeypatch):
     monkeypatch.setattr(a3c, "SHARE_ONE_CORE", False)
     built = Built(2)
-    progress, server = built.progress, built.server
-    server.curves = tf.summary.FileWriter(str(tmp_path))
+    progress = built.progress
+    progress.curves = tf.summary.FileWriter(str(tmp_path))
     [brain, _] = built.brains
     brain._update = lambda *columns: [np.array([1, 2]), np.array([3, 5]), np.array([-1, -3]), 7.0]
     progress.frames = 10
@@ -165,9 +175,9 @@ def test_each_curve_shows_its_own_numbers_over_the_frames(tmp_path, monkeypatch)
         learner.environment.run = unittest.mock.Mock(side_effect=[score, a3c.Stopped])
         with pytest.raises(a3c.Stopped):
             learner.learn()
-    built.tester.environment.run = unittest.mock.Mock(side_effect=[199] * 5 + [190] * 5)
+    built.tester.environment.play = unittest.mock.Mock(side_effect=[199] * 5 + [190] * 5)
     built.tester.evaluate()
-    server.curves.close()
+    progress.curves.close()
     assert curves(tmp_path) == {
         "loss/actor": [(10, 1.5)], "loss/critic": [(10, 4)], "loss/entropy": [(10, -2)],
         "gradient": [(10, 7)], "score/local_thread2": [(20, 30)], "score/local_thread1": [(40, 20)],
@@ -175,7 +185,7 @@ def test_each_curve_shows_its_own_numbers_over_the_frames(tmp_path, monkeypatch)
         "threshold": [(40, 199)]}
 
 
-@fault("main", "server.curves.flush()", "pass")
+@fault("open_curves", "max_queue=0, session=session", "max_queue=1000")
 def test_logdir_holds_the_graph_and_all_curves(tmp_path, monkeypatch):
     folder = tmp_path / "new" / "curves"
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)
@@ -198,19 +208,9 @@ def show(options, capfd):
     return score
 
 
-def parse_on(platform, variables, *words):
-    """The options that this command line gives on this platform, with these variables."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in "DISPLAY", "WAYLAND_DISPLAY":
-            patch.delenv(name, raising=False)
-        for name, value in variables.items():
-            patch.setenv(name, value)
-        patch.setattr(sys, "platform", platform)
-        return a3c.parse(words)
-
-
 @fault("show_episodes", "os.makedirs(folder)", "os.makedirs(folder, exist_ok=True)")
 @fault("prepare_films", 'os.environ["SDL_VIDEODRIVER"] = "dummy"', "pass")
+@unittest.mock.patch.dict(os.environ)  # puts all variables back
 def test_each_run_films_into_a_new_folder_and_on_sdls_dummy_screen(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "new" / "films"))
     options = a3c.parse(["--render", "video"])
@@ -221,41 +221,64 @@ def test_each_run_films_into_a_new_folder_and_on_sdls_dummy_screen(tmp_path, mon
     before = contents(tmp_path)
     with pytest.raises(FileExistsError):
         show(options, capfd)  # in the same second as the second run
-    assert contents(tmp_path) == before and a3c.os.environ["SDL_VIDEODRIVER"] == "dummy"
+    assert contents(tmp_path) == before and os.environ["SDL_VIDEODRIVER"] == "dummy"
 
 
 @fault("show_episodes", "options.window", "False")
 def test_human_shows_every_step_in_a_window_and_films_it_too(tmp_path, monkeypatch, capfd):
     pygame = pytest.importorskip("pygame")
     monkeypatch.setattr(a3c, "FILMS", str(tmp_path))
+    monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")  # draws into a window that nobody sees
     pictures = unittest.mock.Mock(wraps=pygame.display.flip)
     monkeypatch.setattr(pygame.display, "flip", pictures)
-    score = show(parse_on("linux", {"DISPLAY": ":0"}, "--render", "human"), capfd)
+    score = show(a3c.parse(["--render", "human"]), capfd)
     assert pictures.call_count == score + 1 and len(film_lengths(tmp_path)) == 1  # + 1: the start
 
 
-@fault("parse", '("auto", "human")', '("auto", "human", "video")')
-@fault("parse", 'options.render == "human" and not screen', "False")
-@pytest.mark.parametrize("platform, variables, possible", [
-    ("linux", {"DISPLAY": ":0"}, True), ("linux", {"WAYLAND_DISPLAY": "wayland-0"}, True),
-    ("win32", {}, True), ("linux", {}, False), ("darwin", {"DISPLAY": ":0"}, False)])
+@fault("prepare_films", 'options.render != "video"', "True")
+@fault("prepare_films", 'options.render == "human"', "False")
+@fault("prepare_films", "sys.platform in drivers", "True")
+@fault("prepare_films", 'setdefault("SDL_VIDEODRIVER"', '__setitem__("SDL_VIDEODRIVER"')
+@fault("prepare_films", "contextlib.suppress(pygame.error)", "contextlib.nullcontext()")
+@pytest.mark.parametrize("platform, chosen, works, possible", [
+    ("linux", None, "x11", True), ("linux", "wayland", "wayland", True),
+    ("win32", None, "windows", True), ("linux", None, "windows", False),
+    ("darwin", None, None, False)])  # a window would open there, but not in the test thread
+@unittest.mock.patch.dict(os.environ)
 def test_auto_and_human_open_a_window_where_it_is_possible(
-        tmp_path, capfd, platform, variables, possible):
-    for render, window in ("auto", possible), ("video", False), ("none", False):
-        assert parse_on(platform, variables, "--render", render).window == window
+        tmp_path, monkeypatch, capfd, platform, chosen, works, possible):
+    """chosen: the user's own driver of SDL. works: the only one that opens a window."""
+    def init():
+        if os.environ.get("SDL_VIDEODRIVER") != works:
+            raise pygame.error("No available video device")
+
+    def prepare(render):
+        os.environ.pop("SDL_VIDEODRIVER", None)
+        if chosen is not None:
+            os.environ["SDL_VIDEODRIVER"] = chosen
+        options = a3c.parse(["--render", render])
+        a3c.prepare_films(options)
+        assert render == "none" or options.window or os.environ["SDL_VIDEODRIVER"] == "dummy"
+        return options.window
+    pygame = pytest.importorskip("pygame")
+    pytest.importorskip("moviepy.config")  # which looks at the real platform
+    monkeypatch.setattr(pygame.display, "init", init)
+    monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "films"))
+    monkeypatch.setattr(sys, "platform", platform)
     if possible:
-        assert parse_on(platform, variables, "--render", "human").window
+        assert prepare("human")
     else:
         with pytest.raises(SystemExit, match=str(WRONG_OPTION)):
-            parse_on(platform, variables, "--render", "human", "--logdir", str(tmp_path / "new"))
+            prepare("human")
         assert "--render: no window can open" in capfd.readouterr().err
         assert not list(tmp_path.iterdir())  # nothing was written
+    assert prepare("auto") == possible and not prepare("video") and not prepare("none")
 
 
 # Checkpoints
 
-@fault("restore_checkpoint", 'tf.global_variables("parameter_server/")', "server.weights")
+@fault("Checkpoint.__init__", 'tf.global_variables("parameter_server/")', "server.weights")
 def test_a_moved_checkpoint_still_restores_all_weights_and_all_of_rmsprops_variables(saved):
     values = saved_values(saved.rename(saved.with_name("moved")))
     layers = itertools.product(("hidden", "actor", "critic"), ("weights", "biases"))
@@ -268,7 +291,7 @@ def test_a_moved_checkpoint_still_restores_all_weights_and_all_of_rmsprops_varia
     assert same(server.session.run(variables), [values[v.op.name] for v in variables])
 
 
-@fault("restore_checkpoint", "server.progress.max_frames += frames", "pass")
+@fault("Checkpoint.restore", "self.progress.max_frames += self.progress.frames", "pass")
 def test_max_frames_counts_only_the_frames_after_the_checkpoint_a_run_continues_from(saved, capfd):
     class Environment(a3c.Environment):
         def reward(self, *args):  # called once a step
@@ -287,24 +310,24 @@ def test_max_frames_counts_only_the_frames_after_the_checkpoint_a_run_continues_
         assert not any((before[name] == values[name]).all() for name in before)
 
 
-@fault("main", "time.monotonic() > next_save", "False")
+@fault("main", "progress.seconds() > next_save", "False")
+@fault("main", "next_save = progress.seconds() + SAVE_SECONDS", "pass")
 def test_a_run_saves_every_minute_and_at_its_end(clock):
     """`main` looks once a second whether more than 60 have passed. After 200 the run is stopped."""
     class Server(a3c.ParameterServer):
         def initialize(self):
             super().initialize()
-            self.progress.coordinator.wait_for_stop = wait
+            self.progress.wait_for_stop = self.wait
+            self.checkpoint.save = lambda: saves.append(clock.now - begin)
 
-        def save(self):
-            saves.append(clock.now - begin)
-
-    def wait(one_second):
-        clock.now += one_second
-        return clock.now >= begin + 200
+        def wait(self, seconds):
+            clock.now += seconds
+            if clock.now >= begin + 200:
+                self.progress.stop()
+            return self.progress.stopped
     begin, saves = clock.now, []
     assert run(server_class=Server)[0] == NOT_LEARNED
-    *between, end = saves
-    assert between == [61, 122, 183] and end >= 200
+    assert saves == [61, 122, 183, 200]
 
 
 class Adam(a3c.ParameterServer):
@@ -326,34 +349,81 @@ def test_a_run_with_adam_goes_on_with_the_saved_weights_and_with_adams_own_varia
 
 # Refusals
 
-@fault("parse", "OSError", "ValueError")
-@fault("parse", "None if options.play else options.checkpoint", "options.checkpoint")
+FILES = {"empty", "file", "a[1]b"}  # in the current folder; the first and the last are folders
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Changes to a folder with these. A refused command line must not change it."""
+    for name in FILES - {"file"}:
+        (tmp_path / name).mkdir()
+    (tmp_path / "file").write_text("text")
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")} == FILES
+
+
+@fault("prepare_folder", "(OSError, ", "(ValueError, ")
+@fault("prepare_folder", "not tf.gfile.Glob(folder)", "False")
+@fault("parse", "elif options.checkpoint", "if options.checkpoint")
 @pytest.mark.parametrize("words", [  # the last option of each is the wrong one
     "--workers 0", "--workers two", "--seed -1", "--max-frames 0", "--test-episodes 0",
     "--render film", "--speed", "--play", "--play --checkpoint empty",
     "--play --checkpoint missing", "--checkpoint=", "--checkpoint file", "--checkpoint file/below",
-    "--logdir=", "--logdir file/below"])
-def test_a_wrong_option_is_refused_in_one_line_that_names_it(tmp_path, monkeypatch, capfd, words):
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "file").write_text("text")
-    monkeypatch.chdir(tmp_path)
+    "--logdir=", "--logdir file", "--logdir file/below",
+    pytest.param("--checkpoint a[1]b", marks=posix), pytest.param("--logdir a[1]b", marks=posix),
+    pytest.param("--checkpoint /dev/full", marks=linux),
+    pytest.param("--logdir /proc/none", marks=linux)])
+def test_a_wrong_option_is_refused_in_one_line_that_names_it(files, capfd, words):
     wrong = [word.rstrip("=") for word in words.split() if word.startswith("--")][-1]
     assert wrong in refusal(capfd, *words.split())
-    assert {path.name for path in tmp_path.iterdir()} == {"empty", "file"}  # nothing was written
 
 
-@fault("restore_checkpoint", "shapes.get(v.op.name) != v.shape", "False")
-@pytest.mark.parametrize("pattern, damage", [
-    ("*.data*", lambda path, _: path.write_bytes(path.read_bytes()[:-100])),
-    ("*.index", lambda path, _: path.unlink()),
-    ("checkpoint", lambda path, _: path.write_bytes(b"\xff\xfe")),
-    ("checkpoint", lambda _, patch: patch.setattr(a3c, "HIDDEN_UNITS", 17))])
+@fault("parse", 'prepare_folder("--checkpoint", options.checkpoint)', "pass")
+@fault("parse", 'prepare_folder("--logdir", options.logdir)', "pass")
+@pytest.mark.parametrize("option", ["--checkpoint", "--logdir"])
+def test_the_script_refuses_a_folder_that_cannot_be_used_before_anything_is_learned(files, option):
+    process = start(option, "file", "--render", "none", "--max-frames", 50, cwd=files)
+    assert f": error: argument {option}: " in refusal_of(process)
+
+
+@posix
+@pytest.mark.parametrize("option", ["--checkpoint", "--logdir"])
+def test_a_folder_that_is_read_only_is_refused(files, capfd, option):
+    (files / "empty").chmod(0o555)
+    if os.access("empty", os.W_OK):
+        pytest.skip("root may write everywhere")
+    assert f"argument {option}: [Errno 13] Permission" in refusal(capfd, option, "empty")
+
+
+@fault("prepare_folder", "file.write(bytes(2 ** 20))", "pass")
+@posix
+@pytest.mark.parametrize("option", ["--checkpoint", "--logdir"])
+def test_a_disk_that_is_full_is_refused(files, capfd, option):
+    """Here a limit on the size of any file takes the place of the full disk."""
+    import resource
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2 ** 19, hard))
+    try:
+        assert f"argument {option}: [Errno 27]" in refusal(capfd, option, "empty")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@fault("Checkpoint.restore", "shapes.get(v.op.name) != v.shape", "False")
+@fault("Checkpoint.restore", "latest is None", "False")
+@pytest.mark.parametrize("pattern, damage, says", [
+    ("*.data*", lambda path, _: path.write_bytes(path.read_bytes()[:-100]), ""),
+    ("*.index", lambda path, _: path.unlink(), "there is no checkpoint that can be read"),
+    ("checkpoint", lambda path, _: path.write_bytes(b"\xff\xfe"), ""),
+    ("checkpoint", lambda _, patch: patch.setattr(a3c, "HIDDEN_UNITS", 17), "another network")])
 def test_a_checkpoint_that_is_damaged_or_of_another_network_is_refused_and_left_alone(
-        saved, monkeypatch, capfd, pattern, damage):
+        saved, monkeypatch, capfd, pattern, damage, says):
     [path] = saved.glob(pattern)
     damage(path, monkeypatch)
     before = contents(saved)
-    assert "--checkpoint: nothing" in refusal(capfd, "--checkpoint", saved)
+    line = refusal(capfd, "--checkpoint", saved)
+    assert f"argument --checkpoint: {str(saved)!r}: " in line and says in line
     assert contents(saved) == before
 
 
@@ -364,8 +434,30 @@ def test_films_that_cannot_be_made_are_refused_before_anything_is_learned(
     (tmp_path / "file").write_text("text")
     monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "file" / "folder"))  # below a file
     monkeypatch.setitem(sys.modules, missing, None)  # as if this package were missing
-    monkeypatch.setattr(a3c.Worker_thread, "work", None)  # a thread that starts will fail
-    assert missing in refusal(capfd, "--render", "video")
+    monkeypatch.setattr(a3c, "open_session", None)  # nothing is prepared for learning
+    line = refusal(capfd, "--render", "video")
+    assert "argument --render: " in line and missing in line
+
+
+@fault("prepare_films", "check=True", "check=False")
+@fault("prepare_films", "except Exception", "except ImportError")
+@fault("prepare_films", 'options.render == "none"', "False")
+@pytest.mark.parametrize("ffmpeg", ["missing", sys.executable])  # Python knows no -version
+def test_films_without_an_ffmpeg_that_works_are_refused_but_not_needed(tmp_path, ffmpeg):
+    env = environment_variables(IMAGEIO_FFMPEG_EXE=ffmpeg)
+    video, none = (start("--max-frames", 50, "--render", render, cwd=tmp_path, env=env)
+                   for render in ("video", "none"))
+    line = refusal_of(video)
+    assert "argument --render: " in line and line.endswith(" (see requirements.txt, or try none)\n")
+    status, _, err = finish(none)
+    assert (status, err) == (NOT_LEARNED, "") and not list(tmp_path.iterdir())
+
+
+@linux
+def test_films_in_a_window_are_refused_if_there_is_no_screen_where_display_says(tmp_path):
+    env = environment_variables(DISPLAY=":99")
+    line = refusal_of(start("--render", "human", cwd=tmp_path, env=env))
+    assert "argument --render: no window can open here" in line and not list(tmp_path.iterdir())
 
 
 @fault("parse", "random.randrange(2 ** 32)", "1")
@@ -378,16 +470,6 @@ def test_options_that_are_not_given_come_from_the_settings_and_the_seed_from_cha
 
 
 # The imports
-
-@pytest.mark.parametrize("what_happens, ends", [
-    ("raise ModuleNotFoundError('No tensorflow')",
-     (FAILED, "", "No tensorflow: run  pip install -r requirements.txt\n")),
-    ("raise KeyboardInterrupt", (INTERRUPTED, "", ""))])
-def test_a_missing_package_or_ctrl_c_while_it_imports_is_no_traceback(tmp_path, what_happens, ends):
-    (tmp_path / "tensorflow.py").write_text(what_happens)
-    env = environment_variables(PYTHONPATH=str(tmp_path))  # it is found before the real one
-    assert finish(start(cwd=tmp_path, env=env)) == ends
-
 
 def test_runs_that_are_over_do_not_pile_up_in_memory():
     """The script's imports switch Python's collector of garbage off, and on again."""

@@ -9,8 +9,9 @@ import unittest.mock
 import numpy as np
 import pytest
 from helpers import (
-    LEARNED, NOT_LEARNED, ROOT, WRONG_OPTION, Built, a3c, batch, constants, differences, fault,
-    film_lengths, finish, gradient, options, put, randomize, rmsprop, run, same, start, tf, update)
+    LEARNED, NOT_LEARNED, ROOT, WRONG_OPTION, Built, a3c, averages, batch, constants, differences,
+    fault, film_lengths, finish, gradient, options, put, randomize, rmsprop, run, same, start, tf,
+    update)
 from scipy.special import expit as sigmoid
 from scipy.special import softmax
 
@@ -44,7 +45,8 @@ def classes_of(variant, *words):
     """Let a variant assign its constants. Returns the classes that it gives to the script's main,
     by the names of main's arguments."""
     def main(argv, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain,
-             agent_class=a3c.Agent, environment_class=a3c.Environment):
+             agent_class=a3c.Agent, environment_class=a3c.Environment,
+             worker_class=a3c.Worker_thread):
         return locals()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(a3c, "main", main)
@@ -93,7 +95,7 @@ def test_each_variant_starts_and_saves_films_what_it_saved_and_in_long_tests_lea
 def settings(**classes):
     """{name: value} of the constants, and of what a server and a brain of these classes have."""
     built = Built(1, **classes)
-    server, optimizer, [brain] = built.server, built.server.optimizer, built.brains
+    server, optimizer, brain = built.server, built.server.optimizer, built.brains[0]
     rate = server.session.run(optimizer._learning_rate_tensor)
     return constants() | {
         "LAMBDA": memory.LAMBDA if isinstance(brain, memory.Brain) else None,
@@ -142,11 +144,12 @@ HEADER, *ROWS = table("| | `synchronous.py`")
 PAIRS = [(program, row[0], cell) for row in ROWS for program, cell in zip(HEADER[1:], row[1:])]
 
 
-@fault("distributed.work", "a3c.main(None, Server, **classes)", "a3c.main(None, Server)")
+@fault("distributed.work", "a3c.main(words, Server, **classes)", "a3c.main(words, Server)")
 @pytest.mark.parametrize("of_program, of_variant, goes", PAIRS)
 def test_a_variants_classes_train_in_another_program_just_where_the_table_says_so(
         put_back, fake_ray, of_program, of_variant, goes):
     program, classes = module(of_program), classes_of(module(of_variant))
+    del classes["worker_class"]  # the program has its own
     words = ["--max-frames", 100, "--workers", 2]
     if program is distributed:
         words += ["--processes", 1]
@@ -281,7 +284,7 @@ def memory_pong_numpy(w, s):
 def test_policy_value_and_memory_of_successive_states_equal_numpy(
         put_back, rng, variant, reference, remembered, spread):
     """The weights are random numbers; so are the three states, but for Pong's pictures."""
-    server_class, words = classes_of(variant)["server_class"], options()
+    classes = classes_of(variant)
     s = rng.normal(size=(3, a3c.NUM_STATES))
     if variant in (pong, memory_pong):
         s = rng.integers(256, size=s.shape).astype(float)
@@ -289,11 +292,12 @@ def test_policy_value_and_memory_of_successive_states_equal_numpy(
     if remembered:
         s[1:, -remembered:] = 9  # only the memory before the first state counts
     with tf.Graph().as_default():
-        server = server_class(words, a3c.Progress(words))
-        outputs = server.forward(tf.constant(s, tf.float32))
-        put(server.session, server.weights,
-            [rng.normal(size=w.shape) * spread for w in server.weights])
-        weights, got = server.session.run([server.weights, outputs])
+        server = classes["server_class"](a3c.open_session(), a3c.Progress(options()))
+        brain = classes["brain_class"]("local_thread1", server)
+        outputs = brain.forward(tf.constant(s, tf.float32))
+        put(server.session, brain.weights,
+            [rng.normal(size=w.shape) * spread for w in brain.weights])
+        weights, got = server.session.run([brain.weights, outputs])
     for x, want in zip(got, reference(weights, s), strict=True):
         np.testing.assert_allclose(x, want, rtol=1e-3, atol=1e-5)
 
@@ -321,7 +325,7 @@ def test_pendulums_loss_and_its_gradients_equal_numpy(monkeypatch, put_back, rng
     with tf.Graph().as_default(), tf.Session() as session:
         policy, values = tf.constant(p), tf.constant(v)
         brain = object.__new__(pendulum.Brain)  # its loss needs no network
-        taken = tf.placeholder_with_default(a, brain.actions[1])
+        taken = tf.placeholder_with_default(a, (None, *brain.action_shape))
         got = brain.build_loss(policy, values, taken, tf.constant(target))
         np.testing.assert_allclose(session.run(got), terms(), rtol=1e-9)
         gradients = session.run(tf.gradients(tf.add_n(got), [policy, values]))
@@ -329,13 +333,16 @@ def test_pendulums_loss_and_its_gradients_equal_numpy(monkeypatch, put_back, rng
         np.testing.assert_allclose(g, wanted, rtol=1e-4, atol=1e-6)
 
 
-@fault("pendulum.Agent.act", "np.array(a, np.float32)", "np.array(a, np.float32).clip(-2, 2)")
-def test_greedy_torques_are_the_mean_and_others_are_drawn_with_the_spread_and_not_cut_at_2():
+@fault("pendulum.Agent.explore", "np.float32)", "np.float32).clip(-2, 2)")
+@fault("pendulum.Agent.act_greedily", "self.policy(s)[:DIMENSIONS]", "self.act(s, 0)")
+def test_greedy_torques_are_the_mean_and_others_are_drawn_with_the_spread_and_not_cut_at_2(
+        monkeypatch):
+    monkeypatch.setattr(pendulum, "DIMENSIONS", 2)
     brain = unittest.mock.Mock()
-    # Actions have two numbers here: their means, then their spreads
-    brain.predict_p.return_value = np.array([[1, -1.75, 0.1, 0.3]])
+    brain.predict_p.return_value = np.array([[1, -1.75, 0.1, 0.3]])  # means, then spreads
     agent, s = pendulum.Agent(brain, random.Random(0)), np.ones(3)
-    assert agent.act(s, 0, greedy=True).tolist() == [1, -1.75]
+    greedy = agent.act_greedily(s)
+    assert greedy.dtype == np.float32 and greedy.tolist() == [1, -1.75]
     drawn = np.array([agent.act(s, 0) for _ in range(5000)])
     assert drawn.dtype == np.float32 and drawn.min() < -2  # not cut
     np.testing.assert_allclose(drawn.mean(axis=0), [1, -1.75], atol=0.03)
@@ -346,7 +353,7 @@ def test_greedy_torques_are_the_mean_and_others_are_drawn_with_the_spread_and_no
 def test_pendulums_rewards_from_minus_16_to_0_are_scaled_to_half_of_one_around_0(build):
     environment = build(pendulum).learners[0].environment
     for r, scaled in (-16.0, -0.5), (-8.0, 0), (0.0, 0.5):
-        assert environment.reward(None, r, None, 3, False, False) == scaled
+        assert environment.reward(None, None, r, None, 3, False) == scaled
 
 
 # Memory
@@ -363,32 +370,33 @@ def test_variants_with_memory_see_positions_but_no_velocities(put_back, variant,
 
 
 @fault("memory.Agent.advantage_push_local_brain", "s_ = self.with_memory(s_)", "pass")
-@fault("memory.Remembering.run", "self.agent.forget()", "learning and self.agent.forget()")
+@fault("memory.Remembering.reset", "self.agent.forget()", "env is self.env and self.agent.forget()")
 def test_samples_hold_the_memory_of_their_own_thread_and_episode(build):
-    """Calls by others don't change it. Each episode, also of an evaluation, begins with zeros."""
+    """Calls by others don't change it. Each episode, also one that is shown, begins with zeros."""
     built = build(memory, learners=2, Tmax=1000)  # one update an episode
     environment, other = (learner.environment for learner in built.learners)
-    agent, brain, before_act = environment.agent, environment.agent.brain, []  # the memories
+    agent, brain, before = environment.agent, environment.agent.brain, []  # the memories
 
-    def act_among_others(*args, really_act=agent.act, **named):
-        before_act.append(agent.remembered)
-        a = really_act(*args, **named)
+    def policy_among_others(s, really=agent.policy):
+        before.append(agent.remembered)
+        p = really(s)
         other.agent.act(np.ones(2), 0)
         brain.predict_p(np.ones((1, 66)))  # 2 numbers that are seen, 64 that are remembered
-        return a
-    agent.act = act_among_others
+        return p
+    agent.policy = policy_among_others
     brain.update_parameter_server = unittest.mock.Mock()
     for episode in 1, 2:
-        environment.run(learning=True)
+        environment.run()
         s, _, _, s_, _ = map(np.array, zip(*brain.train_queue))
         brain.train_queue.clear()
         assert brain.update_parameter_server.call_count == episode
         assert not s[0, 2:].any() and same(s[1:], s_[:-1])
         policy_and_memory, _ = memory_numpy(built.values(brain.weights), s)
         np.testing.assert_allclose(s_[:, 2:], policy_and_memory[:, 2:], rtol=1e-3, atol=1e-5)
-    before_act.clear()
-    environment.run(learning=False)
-    assert before_act[1].any() and not before_act[0].any()
+    for env in environment.env, environment.make():  # of an evaluation, of a test episode
+        before.clear()
+        environment.play(env)
+        assert before[1].any() and not before[0].any()
 
 
 @fault("memory.Brain.build_loss", "later >= 0", "later > 0")
@@ -418,29 +426,30 @@ def test_a_loss_with_memory_and_its_gradients_are_those_of_generalized_advantage
 AGENT, BRAIN = "environment.agent", "environment.agent.brain"
 
 
-@fault("ga3c.Queue.take", "and not self.progress.coordinator.should_stop()", "")
+@fault("ga3c.Queue.take", "and not self.progress.stopped", "")
 @pytest.mark.timeout(60)  # with a fault they wait for ever
 @pytest.mark.parametrize("program, name, owner, method", [
-    (ga3c, "local_thread1", AGENT, "act"), (ga3c, "predictor1", "brain", "predict_p"),
-    (ga3c, "trainer1", "brain", "update_parameter_server"), (ga3c, "test_thread", AGENT, "act"),
+    (ga3c, "local_thread1", AGENT, "act"), (ga3c, "predictor1", BRAIN, "predict_p"),
+    (ga3c, "trainer1", BRAIN, "update_parameter_server"),
+    (ga3c, "test_thread", AGENT, "act_greedily"),
     (synchronous, "local_thread1", AGENT, "act"), (synchronous, "local_thread3", AGENT, "act"),
     (synchronous, "local_thread1", BRAIN, "pull_parameter_server"),
     (synchronous, "local_thread3", BRAIN, "update_parameter_server"),
-    (synchronous, "test_thread", AGENT, "act")])
+    (synchronous, "test_thread", AGENT, "act_greedily")])
 def test_all_threads_end_whichever_fails_first(build, program, name, owner, method):
     """One fails at its fourth call of this method; the test thread does so in an evaluation."""
     built = build(program, learners=3, LEARNED_MEAN=5 if name == "test_thread" else 199)
-    workers = [built.tester, *built.learners, *built.server.helpers]
-    [worker] = [worker for worker in workers if worker.name == name]
+    [worker] = [worker for worker in (built.tester, *built.learners) if worker.name == name]
     owner = operator.attrgetter(owner)(worker)
     four_calls = [unittest.mock.DEFAULT] * 3 + [ValueError("on purpose")]
     setattr(owner, method, unittest.mock.Mock(wraps=getattr(owner, method), side_effect=four_calls))
-    with pytest.raises(RuntimeError, match=f"^{name} failed: .*on purpose"):
+    with pytest.raises(ValueError, match="on purpose"):
         built.run()
+    assert built.progress.failure[1] == name
 
 
 @fault("ga3c.AskingBrain.update_parameter_server", "self.train_queue = []", "pass")
-@fault("ga3c.main", "progress.learners |= TRAINERS", "pass")
+@fault("ga3c.main", "|= PREDICTORS | TRAINERS", "|= PREDICTORS")
 def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
     built = build(ga3c, learners=3)
     built.progress.max_frames = 2000
@@ -448,29 +457,31 @@ def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
     built.run()
     assert built.progress.frames == 2000 and not built.progress.learners
     sizes = [point["batch/samples"] for point in points if "batch/samples" in point]
-    _, trainer = built.server.helpers
-    rest = len(trainer.brain.train_queue)  # too few for an update
+    *learners, _, trainer = built.brains
+    rest = len(trainer.train_queue)  # too few for an update
     assert min(sizes) >= 40 > rest and built.server.samples.empty()
-    learners_rest = sum(len(agent.memory) + len(agent.brain.train_queue)
-                        for agent in (worker.environment.agent for worker in built.learners))
+    agents = [worker.environment.agent for worker in built.learners]
+    learners_rest = sum(len(agent.memory) + len(brain.train_queue)
+                        for agent, brain in zip(agents, learners))
     assert sum(sizes) + rest + learners_rest == 2000
 
 
-@fault("ga3c.Trainer.work", "self.server.updates - begun", "0")
-@fault("ga3c.Trainer.work", "self.server.updates += 1", "pass")
+@fault("ga3c.Worker.train", "brain.server.updates - begun", "0")
+@fault("ga3c.Worker.train", "brain.server.updates += 1", "pass")
 def test_ga3cs_age_is_the_number_of_updates_since_the_samples_were_begun(build, rng, points):
     built = build(ga3c)
-    [brain], (_, trainer) = built.brains, built.server.helpers
+    brain, trainer = built.brains[0], built.learners[-1]
     brain.pull_parameter_server()
     built.server.updates += 3  # by others
     update(brain, *batch(rng, 40))
     built.progress.learners = {"trainer1"}  # it ends when all samples are used
     with pytest.raises(a3c.Stopped):
-        trainer.work()
+        trainer.learn()
     assert points[0] == {"batch/samples": 40, "age": 3}
     assert built.server.updates == 3 + 1
 
 
+@fault("ga3c.Queue.take", "with context", "if not learners: break\n            with context")
 def test_what_ga3cs_last_learner_gives_just_before_it_ends_is_still_taken():
     """The learner plays at the trainer's first look, and has given and ended at the second."""
     def learners():
@@ -479,13 +490,13 @@ def test_what_ga3cs_last_learner_gives_just_before_it_ends_is_still_taken():
         samples.put("the last samples")
         return {"trainer1"}
     progress, plays = unittest.mock.MagicMock(), iter([True, False])
-    progress.coordinator.should_stop.return_value = False
+    progress.stopped = False
     type(progress).learners = unittest.mock.PropertyMock(side_effect=learners)
     samples = ga3c.Queue(progress, maxsize=1)
     assert samples.take() == "the last samples"
 
 
-@fault("ga3c.Predictor.work", "zip(answers,", "zip(answers[::-1],")
+@fault("ga3c.Worker.predict", "zip(answers,", "zip(answers[::-1],")
 def test_ga3c_gives_each_learner_the_policy_of_its_own_states(build, rng, points):
     """Usually a learner asks about one, but an agent may ask about several at once."""
     built = build(ga3c, learners=8)
@@ -493,14 +504,32 @@ def test_ga3c_gives_each_learner_the_policy_of_its_own_states(build, rng, points
     for brain, s in zip(built.brains, states):
         built.server.states.give((s, brain.answer))
     built.progress.learners = {"trainer1"}  # the predictor ends when all are answered
-    predictor, trainer = built.server.helpers
+    *_, predictor, trainer = built.brains
     with pytest.raises(a3c.Stopped):
-        predictor.work()
+        built.learners[-2].learn()
     for brain, s in zip(built.brains, states):
-        np.testing.assert_allclose(brain.answer.take(), predictor.brain.predict_p(s), rtol=1e-6)
+        np.testing.assert_allclose(brain.answer.take(), predictor.predict_p(s), rtol=1e-6)
     assert points == [{"batch/states": 11}]
-    for brain in predictor.brain, trainer.brain:  # they never pull
+    for brain in predictor, trainer:  # they never pull
         assert brain.weights == built.server.weights  # the same variables, not copies
+
+
+@fault("LocalBrain._build_graph", "tf.tuple(gradients, control_inputs=[norm])", "gradients")
+@fault("LocalBrain._build_graph",
+       'tf.check_numerics(tf.global_norm(gradients), "the gradient isn\'t finite")',
+       "tf.global_norm(gradients)")
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+@pytest.mark.parametrize("program", [ga3c, synchronous])
+def test_a_gradient_that_is_not_finite_moves_no_shared_weight(build, monkeypatch, program, number):
+    """It ends the run, and changes nothing that the optimizer or a round keeps either."""
+    monkeypatch.setattr(a3c.Environment, "reward", lambda *step: number)
+    built = build(program, learners=3)
+    kept = sum(getattr(built.server, "kept", []), [])  # the learners' gradients of a round
+    shared = [*built.server.weights, *averages(built.server), *kept]
+    before = built.values(shared)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the gradient isn't finite"):
+        built.run()
+    assert same(built.values(shared), before)
 
 
 @fault("synchronous.Server.has_updated", "number not in self.pulled", "False")
@@ -580,7 +609,7 @@ def test_pongs_states_are_four_pictures_its_actions_are_three_and_its_rewards_po
     assert s.shape == (4 * 84 * 84,) and s.dtype == np.uint8 and s.max() > 100
     while not r:
         s, r, *_ = env.step(1)  # always up, until the opponent has a point
-    assert r == environment.reward(s, r, s, 0, False, False) == -1
+    assert r == environment.reward(s, 1, r, s, 1, False) == -1
 
 
 @fault("pong.Agent.advantage_push_local_brain", "done or len(self.memory) == a3c.Tmax - 1", "done")

@@ -6,6 +6,8 @@ import unittest.mock
 import pytest
 from helpers import LEARNED, NOT_LEARNED, Built, EndsAt, a3c, fault, options, put, run, same
 
+ends = pytest.mark.timeout(30)  # with a fault, such a test waits for ever
+
 
 def reach_threshold(progress):
     for _ in range(10):
@@ -13,15 +15,16 @@ def reach_threshold(progress):
 
 
 def while_it_waits(progress, *events):
-    """Let each wait call the next of these functions instead, which has to make its condition true.
-    So no other thread is needed."""
+    """Let each wait that isn't over at once call the next of these functions instead, which has to
+    make its condition true. So no other thread is needed. Returns the events that are to come."""
     rest = list(events)
 
-    def wait_until(condition):
-        assert not condition()
-        rest.pop(0)()
-        assert condition()
+    def wait_until(condition, seconds=None):
+        if not condition():
+            rest.pop(0)()
+            assert condition()
     progress.wait_until = wait_until
+    return rest
 
 
 @pytest.fixture
@@ -36,71 +39,194 @@ def said(monkeypatch):
 
 @fault("Progress.next_frame", "self.frames >= self.max_frames", "self.frames > self.max_frames")
 @fault("Progress.next_frame", 'self.phase == "learned" or ', "")
+@fault("Progress.raise_if_stopped", "if self.stopped", "if self.frames >= self.max_frames")
 @pytest.mark.parametrize("phase, max_frames", [("training", 3), ("learned", 1000)])
 def test_after_the_last_frame_or_once_the_task_is_learned_only_the_test_thread_goes_on(
         phase, max_frames):
     progress = a3c.Progress(options("--max-frames", max_frames))
     progress.phase, progress.frames = phase, 3
     with pytest.raises(a3c.Stopped):
-        progress.next_frame(learning=True)
-    assert progress.next_frame(learning=False) == progress.frames == 3
+        progress.next_frame()
+    progress.raise_if_stopped()  # as `play` does at each step
+    assert progress.frames == 3
 
 
-@fault("Progress.next_frame", "self.coordinator.should_stop()", "False")
-@pytest.mark.parametrize("learning", [True, False])
-def test_a_stop_ends_learners_and_the_test_thread_at_their_next_step(learning):
+@fault("Progress.next_frame", "self.stopped or ", "")
+@fault("Progress.raise_if_stopped", "raise Stopped", "pass")
+@fault("Progress.wait_until", "self.raise_if_stopped()", "pass")
+@pytest.mark.parametrize("call", [
+    a3c.Progress.next_frame, a3c.Progress.raise_if_stopped, a3c.Progress.wait_for_learners,
+    lambda progress: progress.wait_until(lambda: True)])
+def test_a_stop_ends_learners_and_the_test_thread_at_their_next_step_or_wait(call):
     progress = a3c.Progress(options())
     progress.stop()
     with pytest.raises(a3c.Stopped):
-        progress.next_frame(learning)
-    assert progress.frames == 0
+        call(progress)
+    assert progress.frames == 0 and progress.wait_for_stop(60)
 
 
 @fault("Progress.next_frame", 'self.wait_until(lambda: self.phase != "evaluating")', "pass")
 @fault("Progress.stop", "self.changed.notify_all()", "pass")
-@pytest.mark.timeout(60)  # with a fault it waits for ever
+@ends
 def test_during_an_evaluation_learners_wait_and_a_stop_wakes_them():
     progress = a3c.Progress(options())
     progress.phase = "evaluating"
     stop = threading.Timer(0.1, progress.stop)
     stop.start()
     with pytest.raises(a3c.Stopped):
-        progress.next_frame(learning=True)
-    assert progress.coordinator.should_stop()  # it waited until then
+        progress.next_frame()
+    assert progress.stopped and progress.frames == 0  # it waited until then
 
 
-@fault("Worker_thread.run", "self.progress.changed.notify_all()", "pass")
-@pytest.mark.timeout(60)  # with a fault it waits for ever
-def test_a_thread_that_fails_wakes_whoever_waits():
+@fault("Progress.wait_until", "condition(), seconds)", "condition())")
+@fault("Progress.wait_for_stop", "self.stopped, seconds)", "self.stopped)")
+@ends
+def test_a_wait_with_a_time_ends_after_it_although_nothing_has_happened():
+    progress = a3c.Progress(options())
+    progress.wait_until(lambda: False, 0.01)
+    assert progress.wait_for_stop(0.01) is False
+
+
+@fault("Worker_thread.run", "self.progress.stop(error, self.name)", "pass")
+@fault("Worker_thread.run", "except BaseException", "except Exception")
+@pytest.mark.parametrize("error", [ValueError("on purpose"), SystemExit("on purpose")])
+@ends
+def test_a_thread_that_fails_wakes_whoever_waits(error):
     built, waits = Built(2), threading.Event()  # its set() returns None: no wait ends by itself
 
-    def fail(learning):
+    def fail():
         waits.wait()
         with built.progress.changed:  # the waiting thread holds it until it sleeps
-            raise ValueError("on purpose")
+            raise error
     built.learners[0].environment.run = fail
-    built.learners[1].environment.run = lambda learning: built.progress.wait_until(waits.set)
-    with pytest.raises(RuntimeError, match="^local_thread1 failed: .*on purpose"):
+    built.learners[1].environment.run = lambda: built.progress.wait_until(waits.set)
+    with pytest.raises(type(error), match="on purpose"):
         built.run()
+    assert built.progress.failure == (error, "local_thread1")
 
 
-@fault("Progress.wait_until", "raise Stopped", "pass")
+@fault("Progress.thread_ended", "self.changed.notify_all()", "pass")
+@ends
+def test_a_learner_that_ends_wakes_the_test_thread():
+    built, waits = Built(1), threading.Event()
+    [learner], progress = built.learners, built.progress
+
+    def end():
+        waits.wait()
+        with progress.changed:  # the waiting thread holds it until it sleeps
+            raise a3c.Stopped
+    learner.environment.run = end
+    thread = threading.Thread(target=learner.run)
+    thread.start()
+    progress.wait_until(lambda: waits.set() or not progress.learners)
+    thread.join()
+    assert not progress.stopped and progress.failure is None
+
+
+@fault("Progress.stop", " and self.failure is None", "")
+@fault("Progress.stop", "error is not None and ", "")
+@fault("Worker_thread.run", "stop(error, self.name)", "stop(error, self.thread_type)")
+def test_of_several_errors_the_first_one_is_kept_with_the_name_of_its_thread(monkeypatch):
+    monkeypatch.setattr(a3c, "SHARE_ONE_CORE", False)  # learners run in this thread
+    built, first, late = Built(2), ValueError("first"), ValueError("late")
+    progress = built.progress
+    progress.stop()  # this is no error
+    built.learners[1].environment.run = unittest.mock.Mock(side_effect=first)
+    built.learners[0].environment.run = unittest.mock.Mock(side_effect=late)
+    for worker in built.learners[1], built.learners[0], built.tester:
+        worker.run()
+    progress.stop(late, "saving")
+    assert progress.failure == (first, "local_thread2")
+
+
+@fault("Progress.interrupt", "if not self.stopped", "if True")
+@fault("Progress.interrupt", "self.interrupted = True", "pass")
+@fault("Progress.interrupt", "self.stop()", "pass")
+@pytest.mark.parametrize("error", [None, ValueError("on purpose")])
+def test_ctrl_c_stops_a_run_but_a_run_that_is_over_stays_what_it_was(error):
+    running, over = a3c.Progress(options()), a3c.Progress(options())
+    running.interrupt()
+    running.interrupt()
+    assert running.interrupted and running.stopped and running.failure is None
+    over.stop(error, error and "local_thread1")
+    over.interrupt()
+    assert over.stopped and not over.interrupted
+    assert over.failure == (error and (error, "local_thread1"))
+
+
+@fault("Progress.__init__", "threading.Condition()", "threading.Condition(threading.Lock())")
+@ends
+def test_ctrl_c_wakes_whoever_waits_even_if_the_main_thread_holds_the_lock_when_it_comes():
+    built, waits = Built(1), threading.Event()
+    progress = built.progress
+    built.learners[0].environment.run = lambda: progress.wait_until(waits.set)
+    thread = threading.Thread(target=built.learners[0].run)
+    thread.start()
+    waits.wait()
+    with progress.changed:
+        progress.interrupt()
+    thread.join()
+
+
+@fault("Progress.wait_until", "self.raise_if_stopped()", "pass")
 def test_after_a_stop_the_test_thread_does_not_say_not_learned_although_no_learner_is_left(said):
     built = Built(1)
-    built.progress.coordinator.request_stop()  # a Ctrl-C, say
+    built.progress.interrupt()
     built.run()
     assert said == [] and not built.progress.learners
 
 
-@fault("Worker_thread.work", "self.progress.stop()", "pass")
-@fault("Worker_thread.run", "self.progress.learners.discard(self.name)", "pass")
+@fault("Worker_thread.run", "self.progress.stop()", "pass")
+@fault("Worker_thread.run", "self.progress.thread_ended(self.name)", "pass")
+@fault("Progress.thread_ended", "self.learners.discard(name)", "pass")
 @pytest.mark.parametrize("returns_at_once, says", [("learn", ["Seed", "Not"]), ("test", ["Seed"])])
-@pytest.mark.timeout(60)  # with a fault it waits for ever
+@ends
 def test_a_run_ends_once_all_its_learners_or_its_test_thread_have_returned(
         monkeypatch, said, returns_at_once, says):
     monkeypatch.setattr(a3c.Worker_thread, returns_at_once, lambda self: None)
     assert run("--workers", 2)[0] == NOT_LEARNED
     assert said == says
+
+
+@fault("Progress.wait_for_learners", ", 1.5)", ")")
+@fault("Progress.wait_for_learners", "1.5)", "150)")
+@fault("Worker_thread.evaluate", "progress.wait_for_learners()",
+       "progress.wait_until(lambda: not progress.learners)")
+@fault("Worker_thread.test", "progress.wait_for_learners()",
+       "progress.wait_until(lambda: not progress.learners)")
+@fault("Progress.out_of_frames", "self.frames >= self.max_frames or ", "")
+@pytest.mark.parametrize("score, says", [
+    (0, ["Not"]), (200, ["Threshold", "Evaluation", "Learned"])])
+def test_a_learner_that_hangs_in_its_environment_is_awaited_only_for_a_while(said, score, says):
+    """After the last frame, or after an evaluation that has passed"""
+    built, goes_on = Built(2, max_frames=20), threading.Event()
+    progress, wait_for, times = built.progress, built.progress.changed.wait_for, []
+
+    def wait_a_little(condition, seconds=None):
+        if seconds is not None:
+            times.append(seconds)
+            return wait_for(condition, 0.05)
+        assert wait_for(condition, 20), "this would wait for ever"
+
+    def hang():
+        goes_on.wait()
+        progress.next_frame()
+
+    def learn():
+        progress.next_frame()
+        return score
+    progress.changed.wait_for = wait_a_little
+    built.learners[0].environment.run, built.learners[1].environment.run = hang, learn
+    built.tester.environment.play = lambda env: 200
+    threads = [threading.Thread(target=learner.run) for learner in built.learners]
+    for thread in threads:
+        thread.start()
+    built.tester.run()
+    hung = "local_thread1" in progress.learners
+    goes_on.set()
+    for thread in threads:
+        thread.join()
+    assert hung and said == says and times == [1.5]
 
 
 # Locks
@@ -117,15 +243,16 @@ def waits_for(lock, function):
 
 
 @fault("Progress.next_frame", "self.changed", "threading.Semaphore(9)")
-@fault("ParameterServer.save", "self.saving", "threading.Semaphore(9)")
+@fault("Progress.episode_ended", "with self.changed", "with threading.Semaphore(9)")
+@fault("Checkpoint.save", "self.lock", "threading.Semaphore(9)")
 def test_counting_and_saving_wait_for_their_locks():
-    server = Built(1).server
-    server.options.checkpoint, server.saver = "saved", unittest.mock.Mock()
-    progress = server.progress
-    assert waits_for(progress.changed, lambda: progress.next_frame(learning=True))
+    built = Built(1)
+    progress, checkpoint = built.progress, built.server.checkpoint
+    checkpoint.folder, checkpoint.saver = "saved", unittest.mock.Mock()
+    assert waits_for(progress.changed, progress.next_frame)
     assert waits_for(progress.changed, lambda: progress.episode_ended(20))
-    assert waits_for(server.saving, server.save)
-    assert (progress.frames, progress.episodes, server.saver.save.call_count) == (1, 1, 1)
+    assert waits_for(checkpoint.lock, checkpoint.save)
+    assert (progress.frames, progress.episodes, checkpoint.saver.save.call_count) == (1, 1, 1)
 
 
 # The threshold and the evaluation
@@ -143,7 +270,7 @@ def test_a_mean_above_199_of_the_latest_ten_scores_leads_to_an_evaluation_that_n
         said, scores, evaluation_mean, says):
     built = Built(0)  # no learner, so the test thread never waits
     evaluation = [evaluation_mean - 9] + 9 * [evaluation_mean + 1]
-    built.tester.environment.run = play = unittest.mock.Mock(side_effect=evaluation)
+    built.tester.environment.play = play = unittest.mock.Mock(side_effect=evaluation)
     for score in scores:
         built.progress.episode_ended(score)
     built.tester.test()
@@ -164,40 +291,42 @@ def test_after_a_failed_evaluation_ten_new_episodes_have_to_reach_the_threshold(
     built, evaluated_after = Built(1, max_frames=35), []
     scores = iter([200] * 20 + [190] * 15)  # at last not good enough for a third evaluation
 
-    def learn(learning):
-        built.progress.next_frame(learning)
+    def learn():
+        built.progress.next_frame()
         return next(scores)
 
-    def evaluate(learning):
+    def evaluate(env):
         evaluated_after.append(built.progress.episodes)
         return 199
-    built.learners[0].environment.run, built.tester.environment.run = learn, evaluate
+    built.learners[0].environment.run, built.tester.environment.play = learn, evaluate
     built.run()
     assert said == ["Threshold", "Evaluation"] * 2 + ["Not"]
     assert evaluated_after == [10] * 10 + [20] * 10 and built.progress.episodes == 35
 
 
-@fault("Worker_thread.test", "not progress.learners", "progress.frames >= progress.max_frames")
+@fault("Worker_thread.test", "progress.wait_for_learners()", "pass")
+@fault("Progress.wait_for_learners", ' or self.phase == "evaluating"', "")
+@fault("Progress.wait_for_learners", "not self.learners or ", "")
 def test_after_the_last_frame_the_test_thread_awaits_the_threshold_until_no_learner_is_left(said):
     built = Built(1, max_frames=1)
     progress = built.progress
-    progress.next_frame(learning=True)  # the last, but its episode may still count
-    while_it_waits(progress, lambda: reach_threshold(progress), progress.learners.clear)
-    built.tester.environment.run = lambda learning: 200
+    progress.next_frame()  # the last, but its episode may still count
+    rest = while_it_waits(progress, lambda: reach_threshold(progress), progress.learners.clear)
+    built.tester.environment.play = lambda env: 200
     built.tester.test()
-    assert said == ["Threshold", "Evaluation", "Learned"]
+    assert said == ["Threshold", "Evaluation", "Learned"] and not rest
 
 
 @fault("Worker_thread.evaluate", "brain.push_parameter_server()", "pass")
 @fault("Worker_thread.evaluate", "brain.pull_parameter_server()", "pass")
-@fault("Worker_thread.evaluate", "self.server.save()", "pass")
-@fault("Worker_thread.evaluate", "progress.wait_until(lambda: not progress.learners)", "pass")
+@fault("Worker_thread.evaluate", "brain.server.checkpoint.save()", "pass")
+@fault("Worker_thread.evaluate", "progress.wait_for_learners()", "pass")
 def test_the_server_keeps_and_saves_the_weights_that_pass_the_evaluation():
     built, evaluated, saved = Built(1), [], []
     server, brain = built.server, built.tester.environment.agent.brain
     first = built.values(server.weights)
 
-    def play(learning):
+    def play(env):
         evaluated.append(built.values(brain.weights))
         put(server.session, server.weights, [77] * 6)  # what a learner may write meanwhile
         return 200
@@ -206,9 +335,9 @@ def test_the_server_keeps_and_saves_the_weights_that_pass_the_evaluation():
         put(server.session, server.weights, [88] * 6)  # a learner's last update
         built.progress.learners.clear()
     reach_threshold(built.progress)
-    built.tester.environment.run = play
+    built.tester.environment.play = play
     while_it_waits(built.progress, end_late)
-    server.save = lambda: saved.extend(built.values(server.weights))
+    server.checkpoint.save = lambda: saved.extend(built.values(server.weights))
     built.tester.evaluate()
     assert len(evaluated) == 10 and all(same(weights, first) for weights in evaluated)
     assert not built.progress.learners and same(saved, first)
@@ -227,10 +356,15 @@ def test_threshold_and_evaluation_follow_the_settings_even_where_scores_are_nega
         def make(self, render_mode=None):
             return EndsAt(falls=5, reward=-1.0)
 
-        def run(self, learning):
-            score = super().run(learning)
-            played[learning] += 1
+        def run(self):
+            score = super().run()
+            played["to learn"] += 1
+            return score
+
+        def play(self, env):
+            score = super().play(env)
+            played["greedily"] += 1
             return score
     status, server = run("--test-episodes", 1, "--max-frames", 99, environment_class=Environment)
     assert status == LEARNED and server.progress.frames == 3 * 5
-    assert played == {True: 3, False: 4 + 1}  # learning; evaluation and test episode
+    assert played == {"to learn": 3, "greedily": 4 + 1}  # evaluation and test episode

@@ -73,7 +73,7 @@ def check_gae(a3c):
     with a3c.tf.Graph().as_default():
         options = a3c.parse(["--render", "none", "--seed", "0"])
         a3c.tf.set_random_seed(0)
-        server = Server(options, a3c.Progress(options))
+        server = Server(a3c.open_session(), a3c.Progress(options))
         brain = a3c.LocalBrain("local_thread1", server)
         agent = a3c.Agent(brain, None)
         server.initialize()

@@ -57,14 +57,15 @@ class Agent(a3c.Agent):
 
 with a3c.tf.Graph().as_default():
     options = a3c.parse(["--render", "none", "--seed", "0"])
-    server = a3c.ParameterServer(options, a3c.Progress(options))
+    progress = a3c.Progress(options)
+    server = a3c.ParameterServer(a3c.open_session(), progress)
     brain = Brain("local_thread1", server)
-    environment = a3c.Environment(Agent(brain, random.Random(0)), server)
+    environment = a3c.Environment(Agent(brain, random.Random(0)), progress)
     server.initialize()
     for n in map(int, sys.argv[1:]):
         Brain.rows[:] = [["", "", "(empty)", "", 0, "", ""]]
         brain.train_queue.clear()
         environment.env = Steps(n)
-        environment.run(learning=True)
+        environment.run()
         print(FORM.format(*HEADER))
         print(*(FORM.format(*row).rstrip() for row in Brain.rows), "", sep="\n")

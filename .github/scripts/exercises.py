@@ -108,10 +108,10 @@ def values(number, seed):
             self.predict_v = a3c.GraphCall(self.server.session, [s], [v])
 
     class Agent(a3c.Agent):
-        def act(self, s, frame, greedy=False):
-            if greedy and self.brain.server.progress.phase == "learned":
+        def act_greedily(self, s):
+            if self.brain.server.progress.phase == "learned":  # not in an evaluation
                 found.extend(self.brain.predict_v(s[np.newaxis])[0])
-            return super().act(s, frame, greedy)
+            return super().act_greedily(s)
 
     words = "--render", "none", "--test-episodes", "10", "--seed", str(seed)
     a3c.main(words, brain_class=Brain, agent_class=Agent)

@@ -125,15 +125,18 @@ def learn(seed, logdir):
             found[name] = self.progress.frames, self.session.run(self.weights)
 
     class Environment(a3c.Environment):
-        def run(self, learning):
+        def run(self):
             progress = self.progress
             with progress.changed:
-                if not learning and progress.phase == "learned":  # the test episode begins
-                    self.server.keep("learned")
                 # Fewer than fifty scores don't sum up to this.
-                elif "halfway" not in found and sum(progress.scores) >= 50 * HALF_WAY:
-                    self.server.keep("halfway")
-            return super().run(learning)
+                if "halfway" not in found and sum(progress.scores) >= 50 * HALF_WAY:
+                    self.agent.brain.server.keep("halfway")
+            return super().run()
+
+        def play(self, env):
+            if self.progress.phase == "learned":  # the test episode begins
+                self.agent.brain.server.keep("learned")
+            return super().play(env)
 
     words = f"--render none --test-episodes 1 --seed {seed} --logdir {logdir}"
     with contextlib.redirect_stdout(io.StringIO()):

@@ -20,18 +20,18 @@ def main():
         sys.exit(__doc__)
     program, folder = Path(sys.argv[1]), sys.argv[2]
     pong, games = importlib.import_module(program.stem), []  # each game's score and actions
-    agents_act, environments_run, make = a3c.Agent.act, a3c.Environment.run, a3c.gym.make
+    choose, play, make = a3c.Agent.act_greedily, a3c.Environment.play, a3c.gym.make
 
-    def act(self, *args, **kwargs):
-        self.actions.append(agents_act(self, *args, **kwargs))
+    def act_greedily(self, s):
+        self.actions.append(choose(self, s))
         return self.actions[-1]
 
-    def run(self, learning):
+    def play_and_keep(self, env):
         self.agent.actions = []
-        score = environments_run(self, learning)
+        score = play(self, env)
         games.append((score, *self.agent.actions))
         return score
-    a3c.Agent.act, a3c.Environment.run = act, run
+    a3c.Agent.act_greedily, a3c.Environment.play = act_greedily, play_and_keep
 
     for actions, env in ("as chosen", "PongNoFrameskip-v4"), ("sticky", "PongNoFrameskip-v0"):
         games.clear()

@@ -24,8 +24,8 @@ tf = a3c.tf
 
 class Server(a3c.ParameterServer):
     """Counts the updates in the graph."""
-    def __init__(self, options, progress):
-        super().__init__(options, progress)
+    def __init__(self, session, progress):
+        super().__init__(session, progress)
         # Its name doesn't begin with "parameter_server/", so it gets into no checkpoint.
         self.updates = tf.get_variable("updates", (), tf.int64, tf.zeros_initializer())
 

@@ -151,6 +151,8 @@ class Workers:
     def start(self, server, own, set_up, server_class, classes):
         """Start Ray, the actor and the tasks. server: the script's, whose variables have values."""
         progress = server.progress
+        seed = progress.options.seed
+        progress.options.workers = own.processes * own.workers  # for the script's first line
         # The other processes find the user's modules, and set TensorFlow up, as this one does.
         env_vars = {name: value for name, value in os.environ.items() if name.startswith("TF_")}
         env_vars["PYTHONPATH"] = os.pathsep.join(sys.path)
@@ -161,11 +163,12 @@ class Workers:
             a3c.refuse(f"argument --address: {str(error).splitlines()[0]}")
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # instead of Ray's handler
         self.server = server
+        if progress.stopped:  # by Ctrl-C, while Ray started
+            return
         self.variables = tf.global_variables("parameter_server/")
         values = server.session.run({v.op.name: v for v in self.variables})
         words = ["--render", "none", "--workers", str(own.workers),
                  "--max-frames", str(progress.max_frames), "--seed"]
-        seed = progress.options.seed
         # num_cpus=0: Ray doesn't limit the processes to the number of cores.
         # max_task_retries=-1: Ray repeats a call that got lost on its way.
         self.actor = ray.remote(num_cpus=0, max_task_retries=-1)(Parameters).remote(
@@ -173,9 +176,10 @@ class Workers:
         ray.get(self.actor.look.remote(), timeout=300)  # raises what went wrong at its start
         task = ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(work)
         for number in range(1, own.processes + 1):
+            if progress.stopped:  # while the actor started
+                return
             words_ = [*words, str(seed + number)]  # each worker plays other episodes
             self.tasks[task.remote(set_up, self.actor, server_class, classes, words_)] = number
-        progress.options.workers = own.processes * own.workers  # for the script's first line
 
     def run(self):
         """Wait for the next episode of any worker. Returns its score."""
@@ -188,6 +192,8 @@ class Workers:
                 raise a3c.Stopped
             ended, _ = ray.wait(list(self.tasks), timeout=0.2)
             new, frames, values = wait_for(self.actor.look.remote(self.seen), progress)
+            if progress.phase == "learned":  # the weights that have passed must stay
+                continue
             self.scores += new
             self.seen += len(new)
             with self.server.checkpoint.lock:  # so that a checkpoint holds all of one moment
@@ -247,10 +253,14 @@ def main(argv=None, server_class=a3c.ParameterServer, configure=bool, **classes)
             self.environment = workers
             super().learn()
 
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for `end`; the script's main reacts to it
     try:
         return a3c.main([*words, "--workers", "1"], Server, worker_class=Worker, **classes)
     finally:
         workers.end()
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 if __name__ == "__main__":
