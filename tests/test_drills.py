@@ -245,15 +245,15 @@ class StatesNaN(a3c.Environment):
 @fault("LocalBrain._build_graph",
        'tf.check_numerics(tf.global_norm(gradients), "the gradient isn\'t finite")',
        "tf.global_norm(gradients)")
-@fault("main", "(OSError, tf.errors.OpError)", "OSError")
-@fault("main", "{name} failed: {reason(error)}", "{reason(error)}")
+@fault("main", "{name} failed: {type(error)", "{type(error)")
 @pytest.mark.parametrize("environment", [RewardsNaN, StatesNaN])
-def test_a_gradient_of_nan_is_one_line_that_names_the_thread_and_what_is_saved_is_finite(
+def test_after_a_gradient_of_nan_the_last_line_names_the_thread_and_what_is_saved_is_finite(
         tmp_path, saved, environment):
     process = start_with(environment, "--render", "none", "--workers", 2, cwd=tmp_path)
     status, out, err = finish(process)
     assert status == FAILED and "earned" not in out  # neither Learned nor Not learned
-    assert re.fullmatch(r"local_thread2 failed: the gradient isn't finite.*\n", err), err
+    last = "RuntimeError: local_thread2 failed: InvalidArgumentError: the gradient isn't finite"
+    assert err.splitlines()[-1].startswith(last), err
     assert frames_saved(saved) > 50
 
 
