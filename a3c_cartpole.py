@@ -10,8 +10,8 @@ threads play different episodes instead, and each of them repeats:
     pull    copy the shared network's weights into its own copy
     play    up to ten steps, with actions drawn from π
     update  compute the gradient of the loss with its copy, and apply it to the shared network
-The loss compares what five steps brought with what the critic had expected. The difference is the
-advantage:
+The loss compares what followed a step, five rewards and what the critic expects after them, with
+what the critic expected before. The difference is the advantage. For step 0:
     A = r₀ + γ·r₁ + γ²·r₂ + γ³·r₃ + γ⁴·r₄ + γ⁵·V(s₅) - V(s₀)
 If A > 0, the action in s₀ becomes more likely, and if A < 0, less likely. V(s₀) moves a little
 towards the sum of the first six terms. Where the episode ends sooner, the sum ends with it, and
@@ -224,7 +224,7 @@ class LocalBrain:
         """Compute the gradient for all queued samples, and apply it to the server's weights. If it
         isn't finite, this raises tf.errors.InvalidArgumentError and changes nothing."""
         if not self.train_queue:
-            return  # N_STEP_RETURN may exceed Tmax
+            return  # nothing is complete yet, which happens if N_STEP_RETURN exceeds Tmax
         s, a, R, s_, discount = zip(*self.train_queue)
         self.train_queue.clear()
         actor, critic, entropy, norm = self._update(s, a, R, s_, discount)
@@ -274,7 +274,8 @@ class Agent:
         "advantage" the tutorial means looking n steps ahead). At the first update of an episode
             steps 0 1 2 3 4 5   are queued, each with five rewards
             steps 6 7 8 9       still lack rewards, and wait for the next update
-        By then, older weights have chosen these actions. The paper takes fewer rewards instead.
+        So the last four are learned from with newer weights than those that chose their actions.
+        The paper avoids this by giving the last steps fewer rewards.
 
         s: state (4,). a: action. r: reward. s_: next state (4,). done: whether the episode is over.
         terminal: whether V(s_) counts as 0, because no rewards are expected after s_."""
@@ -376,7 +377,7 @@ class Worker_thread:
         except Stopped:
             pass
         except BaseException as error:  # also if something calls sys.exit
-            if not self.progress.interrupted:  # Ctrl-C ends ffmpeg, too, in the middle of a film
+            if not self.progress.interrupted:  # Ctrl-C also ends ffmpeg, and its film then fails
                 self.progress.stop(error, self.name)
         finally:
             self.progress.thread_ended(self.name)
@@ -575,7 +576,7 @@ def main(argv=None, server_class=ParameterServer, brain_class=LocalBrain, agent_
                 brain = brain_class(name, server)
                 agent = agent_class(brain, random.Random(f"{options.seed} {name}"))
                 environment = environment_class(agent, progress)
-                thread_type = "test" if name == "test_thread" else "learning"
+                thread_type = "learning" if name in progress.learners else "test"
                 workers.append(worker_class(name, thread_type, environment, progress))
             server.initialize()
             open_curves(server)
@@ -702,9 +703,9 @@ class Checkpoint:
             if any(shapes.get(v.op.name) != v.shape for v in self.variables):
                 raise ValueError("the checkpoint is of another network or optimizer")
             self.saver.restore(self.session, latest)
+            self.progress.frames = int(latest.rpartition("-")[2])
         except Exception as error:  # a damaged file can make TensorFlow raise anything
             refuse(f"argument --checkpoint: {self.folder!r}: {reason(error)}")
-        self.progress.frames = int(latest.rpartition("-")[2])
         self.progress.max_frames += self.progress.frames
         if not self.play:
             say(f"Continues after {self.progress.frames} frames")
@@ -831,8 +832,8 @@ def refuse(message):
 
 
 def reason(error):
-    """What an error says, in one line: of TensorFlow's lines, the first after an empty one."""
-    return str(error).rpartition("\n\n")[2].partition("\n")[0] or repr(error)
+    """What an error says, in one line; TensorFlow's and ffmpeg's have many."""
+    return " ".join(str(error).split()) or repr(error)
 
 
 if __name__ == "__main__":

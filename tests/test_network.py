@@ -106,8 +106,9 @@ class Momentum(a3c.ParameterServer):
 
 @fault("LocalBrain._build_graph", "tf.tuple(gradients, control_inputs=[norm])", "gradients")
 @fault("LocalBrain._build_graph",
-       ", control_inputs=[norm])  # a bad one must not move anything\n        update",
-       ")\n        with tf.control_dependencies([norm]):\n            update")
+       "gradients = tf.tuple(gradients, control_inputs=[norm])  # a bad one must not move anything\n"
+       "        # The heart of A3C: a gradient with respect to MY weights moves the SERVER'S.\n",
+       "with tf.control_dependencies([norm]):\n    ")
 def test_a_gradient_that_is_not_finite_reaches_no_update_of_a_subclass_either(rng):
     built, samples = Built(2, server_class=Momentum), batch(rng)
     [brain, _], server = built.brains, built.server

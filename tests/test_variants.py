@@ -571,16 +571,20 @@ def test_synchronous_learners_continue_with_the_epsilon_of_the_checkpoints_frame
 
 @fault("synchronous.Agent.explore", "self.brain.server.frame", "frame")
 @fault("synchronous.Server.wait_until", " or len(self.progress.learners) < self.learners", "")
-@pytest.mark.timeout(60)  # with a fault they wait for ever
 @pytest.mark.parametrize("learned_mean, frames, return_steps", [
     (22, 20_000, 5), (199, 1500, 13)])
 def test_the_same_seed_gives_the_same_run_of_synchronous_learners(
         monkeypatch, capsys, learned_mean, frames, return_steps):
-    """It ends, whether it learns or uses up its frames. In the second case returns have more steps
-    than a round, so that some rounds have no samples."""
+    """All learners end, whether they learn or use up their frames. In the second case returns have
+    more steps than a round, so that some rounds have no samples."""
+    def wait_for_learners(progress, really=a3c.Progress.wait_for_learners):
+        really(progress)
+        if progress.phase != "evaluating":
+            left.append(set(progress.learners))
+    monkeypatch.setattr(a3c.Progress, "wait_for_learners", wait_for_learners)
     monkeypatch.setattr(a3c, "LEARNED_MEAN", learned_mean)
     monkeypatch.setattr(a3c, "N_STEP_RETURN", return_steps)
-    runs = []
+    runs, left = [], []
     for _ in range(2):
         status, server = run("--workers", 8, "--seed", 7, "--max-frames", frames,
                              main=synchronous.main)
@@ -590,6 +594,7 @@ def test_the_same_seed_gives_the_same_run_of_synchronous_learners(
         runs.append((status, sorted(out.splitlines()), *(w.tobytes() for w in weights)))
     assert runs[0] == runs[1] and runs[0][0] == (LEARNED if learned_mean == 22 else NOT_LEARNED)
     assert any("mean" in line for line in runs[0][1])
+    assert left == [set(), set()]  # none waits for one that has ended
 
 
 # Pong

@@ -192,9 +192,9 @@ def test_a_run_ends_once_all_its_learners_or_its_test_thread_have_returned(
 @fault("Progress.wait_for_learners", "1.5)", "150)")
 @fault("Worker_thread.evaluate", "progress.wait_for_learners()",
        "progress.wait_until(lambda: not progress.learners)")
-@fault("Worker_thread.test", "progress.wait_for_learners()",
-       "progress.wait_until(lambda: not progress.learners)")
-@fault("Progress.out_of_frames", "self.frames >= self.max_frames or ", "")
+@fault("Progress.wait_for_evaluation", "self.wait_for_learners()",
+       "self.wait_until(lambda: not self.learners)")
+@fault("Progress.wait_for_evaluation", "self.frames >= self.max_frames", "False")
 @pytest.mark.parametrize("score, says", [
     (0, ["Not"]), (200, ["Threshold", "Evaluation", "Learned"])])
 def test_a_learner_that_hangs_in_its_environment_is_awaited_only_for_a_while(said, score, says):
@@ -304,7 +304,7 @@ def test_after_a_failed_evaluation_ten_new_episodes_have_to_reach_the_threshold(
     assert evaluated_after == [10] * 10 + [20] * 10 and built.progress.episodes == 35
 
 
-@fault("Worker_thread.test", "progress.wait_for_learners()", "pass")
+@fault("Progress.wait_for_evaluation", "self.wait_for_learners()", "pass")
 @fault("Progress.wait_for_learners", ' or self.phase == "evaluating"', "")
 @fault("Progress.wait_for_learners", "not self.learners or ", "")
 def test_after_the_last_frame_the_test_thread_awaits_the_threshold_until_no_learner_is_left(said):
