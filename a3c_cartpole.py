@@ -23,9 +23,10 @@ run the threads, and nothing after `main` is A3C. The classes have the names and
 Japanese tutorial that this file accompanies; § marks its sections:
 https://qiita.com/sugulu/items/acbc909dd9b74b043e45
 
-Not from the paper but from the tutorial: five rewards wherever an episode has that many, random
-actions with probability ε, rewards of 0, 1 and -1, a loss averaged over samples, and a time limit
-that counts as an end. Not from the tutorial: the evaluation that decides when to stop.
+Not from the paper but from the tutorial: five rewards in a return (the paper takes as many as are
+left until the next update), random actions with probability ε, rewards of 0, 1 and -1, a loss
+averaged over samples, and a time limit that counts as an end. Not from the tutorial: the evaluation
+that decides when to stop.
 """
 import argparse
 import collections
@@ -42,9 +43,9 @@ import time
 
 # These settings make the imports quiet and fast. A3C begins with the constants below.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # no messages from TensorFlow's C++ code
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # nor from oneDNN
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # no messages from oneDNN
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # loading Keras 3 would take half a second
-gc.disable()  # nothing that is imported is garbage, and looking would take half a second
+gc.disable()  # looking for garbage among what is imported would take half a second
 import numpy as np
 from tensorflow.core.protobuf.config_pb2 import CallableOptions
 import tensorflow.compat.v1 as tf
@@ -53,7 +54,7 @@ try:
 except ModuleNotFoundError:
     import gym  # version 0.26 works too
 gc.enable()
-gc.freeze()  # nor does it become garbage later
+gc.freeze()  # never look for garbage there
 tf.disable_eager_execution()
 tf.get_logger().setLevel("FATAL")
 gym.logger.min_level = gym.logger.ERROR  # hides advice to use v1; the tutorial uses v0
@@ -84,6 +85,7 @@ LEARNED_MEAN = 199  # mean score to exceed, in training and then in an evaluatio
 THRESHOLD_EPISODES = 10  # in training: the latest ten episodes of all learners
 EVALUATION_EPISODES = 10  # in an evaluation: ten episodes of another thread, the test thread
 PRINT_EPISODES = 50  # print a line every fifty episodes, with their mean score
+GRACE_SECONDS = 1.5  # how long to wait for a thread that may hang in its environment
 
 
 class ParameterServer:
@@ -126,7 +128,8 @@ class ParameterServer:
         updates and some after them, and a gradient may be stale, because other threads have moved
         the weights since its thread last pulled. A3C accepts both, as Hogwild! does
         (arXiv:1106.5730)."""
-        # The slash opens the scope again, so that the server owns what Adam, say, remembers.
+        # With the slash this is the same scope, not parameter_server_1. Its prefix is what a
+        # checkpoint looks for, also if another optimizer, such as Adam, makes its variables here.
         with tf.name_scope("parameter_server/"):
             pairs = zip(gradients, self.weights, strict=True)
             return self.optimizer.apply_gradients(pairs, name="update")
@@ -195,10 +198,8 @@ class LocalBrain:
             terms = self.build_loss(p, v, a, target)
             loss = tf.reduce_mean(tf.add_n(terms))  # mean over the batch
 
-        gradients = tf.gradients(loss, self.weights, name="gradient")
-        norm = tf.check_numerics(tf.global_norm(gradients), "the gradient isn't finite")
-        gradients = tf.tuple(gradients, control_inputs=[norm])  # a bad one must not move anything
-        # The heart of A3C: a gradient with respect to MY weights moves the SERVER'S.
+        # The heart of A3C: the gradient is with respect to MY weights, but moves the SERVER'S.
+        gradients, norm = finite(tf.gradients(loss, self.weights, name="gradient"))
         update = self.server.build_update(gradients)
 
         pairs = list(zip(self.weights, self.server.weights, strict=True))
@@ -222,7 +223,7 @@ class LocalBrain:
 
     def update_parameter_server(self):
         """Compute the gradient for all queued samples, and apply it to the server's weights. If it
-        isn't finite, this raises tf.errors.InvalidArgumentError and changes nothing."""
+        isn't finite, this raises tf.errors.InvalidArgumentError and moves no weight."""
         if not self.train_queue:
             return  # nothing is complete yet, which happens if N_STEP_RETURN exceeds Tmax
         s, a, R, s_, discount = zip(*self.train_queue)
@@ -309,7 +310,7 @@ class Environment:
 
     def make(self, render_mode=None):
         """A new CartPole. render_mode is "rgb_array_list" for a film."""
-        return gym.make(ENV, render_mode=render_mode, disable_env_checker=True)  # for speed
+        return gym.make(ENV, render_mode=render_mode, disable_env_checker=True)  # faster
 
     def reset(self, env):
         """Start an episode in env, seeded by this thread. Returns its first state (4,)."""
@@ -416,7 +417,7 @@ class Worker_thread:
         passed = mean > LEARNED_MEAN
         progress.evaluated(passed)
         if passed:
-            progress.wait_for_learners()
+            progress.wait_until(lambda: not progress.learners, GRACE_SECONDS)
             brain.push_parameter_server()
             brain.server.checkpoint.save()
             progress.raise_if_stopped()  # saving may have failed
@@ -503,13 +504,9 @@ class Progress:
         can go on."""
         self.wait_until(lambda: self.phase == "evaluating" or self.frames >= self.max_frames
                         or not self.learners)
-        self.wait_for_learners()  # their last episodes may still reach the threshold
+        # The learners' last episodes may still reach the threshold.
+        self.wait_until(lambda: self.phase == "evaluating" or not self.learners, GRACE_SECONDS)
         return self.phase == "evaluating"
-
-    def wait_for_learners(self):
-        """Wait until no learner is left, unless an evaluation is due. If one hangs in its
-        environment, this takes 1.5 s."""
-        self.wait_until(lambda: not self.learners or self.phase == "evaluating", 1.5)
 
     def raise_if_stopped(self):
         if self.stopped:
@@ -597,7 +594,7 @@ def main(argv=None, server_class=ParameterServer, brain_class=LocalBrain, agent_
             if progress.seconds() > next_save:
                 server.checkpoint.save()
                 next_save = progress.seconds() + SAVE_SECONDS
-        end = progress.seconds() + 1.5  # a thread may hang in its environment
+        end = progress.seconds() + GRACE_SECONDS
         for thread in threads:
             thread.join(max(0.0, end - progress.seconds()))
         server.checkpoint.save()
@@ -639,6 +636,13 @@ class GraphCall:
         # The prepared call doesn't check types: float64 where float32 is expected would crash.
         feeds = [np.asarray(x, dtype) for x, dtype in zip(arrays, self.types, strict=True)]
         return self.function(*feeds)
+
+
+def finite(gradients):
+    """Returns the same gradients, and their norm. But if a number isn't finite, whatever uses one
+    of them fails, so that it moves nothing."""
+    norm = tf.check_numerics(tf.global_norm(gradients), "the gradient isn't finite")
+    return tf.tuple(gradients, control_inputs=[norm]), norm
 
 
 def open_session():

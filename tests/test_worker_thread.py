@@ -55,7 +55,7 @@ def test_after_the_last_frame_or_once_the_task_is_learned_only_the_test_thread_g
 @fault("Progress.raise_if_stopped", "raise Stopped", "pass")
 @fault("Progress.wait_until", "self.raise_if_stopped()", "pass")
 @pytest.mark.parametrize("call", [
-    a3c.Progress.next_frame, a3c.Progress.raise_if_stopped, a3c.Progress.wait_for_learners,
+    a3c.Progress.next_frame, a3c.Progress.raise_if_stopped, a3c.Progress.wait_for_evaluation,
     lambda progress: progress.wait_until(lambda: True)])
 def test_a_stop_ends_learners_and_the_test_thread_at_their_next_step_or_wait(call):
     progress = a3c.Progress(options())
@@ -188,12 +188,9 @@ def test_a_run_ends_once_all_its_learners_or_its_test_thread_have_returned(
     assert said == says
 
 
-@fault("Progress.wait_for_learners", ", 1.5)", ")")
-@fault("Progress.wait_for_learners", "1.5)", "150)")
-@fault("Worker_thread.evaluate", "progress.wait_for_learners()",
-       "progress.wait_until(lambda: not progress.learners)")
-@fault("Progress.wait_for_evaluation", "self.wait_for_learners()",
-       "self.wait_until(lambda: not self.learners)")
+@fault("Worker_thread.evaluate", ", GRACE_SECONDS", "")
+@fault("Progress.wait_for_evaluation", ", GRACE_SECONDS", "")
+@fault("GRACE_SECONDS", "1.5", "150")
 @fault("Progress.wait_for_evaluation", "self.frames >= self.max_frames", "False")
 @pytest.mark.parametrize("score, says", [
     (0, ["Not"]), (200, ["Threshold", "Evaluation", "Learned"])])
@@ -304,9 +301,13 @@ def test_after_a_failed_evaluation_ten_new_episodes_have_to_reach_the_threshold(
     assert evaluated_after == [10] * 10 + [20] * 10 and built.progress.episodes == 35
 
 
-@fault("Progress.wait_for_evaluation", "self.wait_for_learners()", "pass")
-@fault("Progress.wait_for_learners", ' or self.phase == "evaluating"', "")
-@fault("Progress.wait_for_learners", "not self.learners or ", "")
+@fault("Progress.wait_for_evaluation",
+       'self.wait_until(lambda: self.phase == "evaluating" or not self.learners, GRACE_SECONDS)',
+       "pass")
+@fault("Progress.wait_for_evaluation",
+       'self.wait_until(lambda: self.phase == "evaluating" or not self.learners,',
+       "self.wait_until(lambda: not self.learners,")
+@fault("Progress.wait_for_evaluation", " or not self.learners, ", ", ")
 def test_after_the_last_frame_the_test_thread_awaits_the_threshold_until_no_learner_is_left(said):
     built = Built(1, max_frames=1)
     progress = built.progress
@@ -320,7 +321,8 @@ def test_after_the_last_frame_the_test_thread_awaits_the_threshold_until_no_lear
 @fault("Worker_thread.evaluate", "brain.push_parameter_server()", "pass")
 @fault("Worker_thread.evaluate", "brain.pull_parameter_server()", "pass")
 @fault("Worker_thread.evaluate", "brain.server.checkpoint.save()", "pass")
-@fault("Worker_thread.evaluate", "progress.wait_for_learners()", "pass")
+@fault("Worker_thread.evaluate",
+       "progress.wait_until(lambda: not progress.learners, GRACE_SECONDS)", "pass")
 def test_the_server_keeps_and_saves_the_weights_that_pass_the_evaluation():
     built, evaluated, saved = Built(1), [], []
     server, brain = built.server, built.tester.environment.agent.brain
