@@ -479,10 +479,11 @@ class Progress:
             self.scores.append(score)
             if self.phase == "training":
                 self.recent.append(score)
-                if len(self.recent) == THRESHOLD_EPISODES and np.mean(self.recent) > LEARNED_MEAN:
+                full = len(self.recent) == THRESHOLD_EPISODES
+                if full and sum(self.recent) / THRESHOLD_EPISODES > LEARNED_MEAN:
                     self.phase = "evaluating"
                     self.changed.notify_all()
-            return self.episodes, np.mean(self.scores)
+            return self.episodes, sum(self.scores) / len(self.scores)
 
     def evaluated(self, passed):
         """The test thread has evaluated the policy. If it passed, the learners end. If not, they go
