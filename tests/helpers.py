@@ -19,7 +19,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 fault = pytest.mark.fault  # what a test has to catch, see sabotage.py
 linux = pytest.mark.skipif(sys.platform != "linux", reason="it works only on Linux")
 LEARNED = 0  # exit statuses
-NOT_LEARNED = FAILED = 1  # FAILED: with a traceback, or because TensorFlow is missing
+NOT_LEARNED = FAILED = 1  # FAILED: a thread has failed, or a file could not be written
 WRONG_OPTION = 2
 INTERRUPTED = 130
 
