@@ -307,7 +307,6 @@ def test_after_a_failed_evaluation_ten_new_episodes_have_to_reach_the_threshold(
 @fault("Progress.wait_for_evaluation",
        'self.wait_until(lambda: self.phase == "evaluating" or not self.learners,',
        "self.wait_until(lambda: not self.learners,")
-@fault("Progress.wait_for_evaluation", " or not self.learners, ", ", ")
 def test_after_the_last_frame_the_test_thread_awaits_the_threshold_until_no_learner_is_left(said):
     built = Built(1, max_frames=1)
     progress = built.progress
