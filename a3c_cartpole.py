@@ -761,7 +761,7 @@ def prepare_films(options):
         subprocess.run([moviepy.config.FFMPEG_BINARY, "-version"], check=True, capture_output=True)
     except Exception as error:  # a package is missing, or ffmpeg
         refuse(f"argument --render: {reason(error)} (see requirements.txt, or try none)")
-    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # films are silent, whatever ALSA says
+    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # or ALSA may complain of no sound card
     os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")  # OpenGL may crash beside TensorFlow
     drivers = {"linux": "x11", "win32": "windows"}  # on macOS only the main thread opens windows
     if options.render != "video" and sys.platform in drivers:
@@ -842,5 +842,5 @@ def reason(error):
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the time after `main`, which reacts to it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # so that it can't disturb Python's own end
     sys.exit(main())
