@@ -82,6 +82,7 @@ N_WORKERS = 8  # threads that learn, here called learners
 SHARE_ONE_CORE = True  # run all learners on one CPU core; `share_one_core` says why
 MAX_FRAMES = 1_000_000  # frames before the learners give up; a frame is a step of any learner
 LEARNED_MEAN = 199  # mean score to exceed, in training and then in an evaluation; the best is 200
+THRESHOLD_MEAN = None  # in training only; None: LEARNED_MEAN
 THRESHOLD_EPISODES = 10  # in training: the latest ten episodes of all learners
 EVALUATION_EPISODES = 10  # in an evaluation: ten episodes of another thread, the test thread
 PRINT_EPISODES = 50  # print a line every fifty episodes, with their mean score
@@ -199,8 +200,9 @@ class LocalBrain:
             loss = tf.reduce_mean(tf.add_n(terms))  # mean over the batch
 
         # The heart of A3C: the gradient is with respect to MY weights, but moves the SERVER'S.
-        gradients, norm = finite(tf.gradients(loss, self.weights, name="gradient"))
-        update = self.server.build_update(gradients)
+        gradients = tf.gradients(loss, self.weights, name="gradient", unconnected_gradients="zero")
+        gradients, norm = finite(gradients)
+        update = self.build_update(gradients, s)
 
         pairs = list(zip(self.weights, self.server.weights, strict=True))
         pull = [mine.assign(shared, read_value=False) for mine, shared in pairs]
@@ -211,6 +213,10 @@ class LocalBrain:
                                  fetches=[*terms, norm])
         self._pull = GraphCall(session, targets=pull)
         self._push = GraphCall(session, targets=push)
+
+    def build_update(self, gradients, s):
+        """Returns the operation that hands a batch's gradients to the server. s: its states."""
+        return self.server.build_update(gradients)
 
     def pull_parameter_server(self):
         """Copy the server's weights into mine."""
@@ -417,7 +423,7 @@ class Worker_thread:
         passed = mean > LEARNED_MEAN
         progress.evaluated(passed)
         if passed:
-            progress.wait_until(lambda: not progress.learners, GRACE_SECONDS)
+            progress.wait_until(lambda: not progress.learning_threads, GRACE_SECONDS)
             brain.push_parameter_server()
             brain.server.checkpoint.save()
             progress.raise_if_stopped()  # saving may have failed
@@ -445,7 +451,7 @@ class Progress:
         self.changed = threading.Condition()  # a thread that holds it may take it again
         self.phase = "learned" if options.play else "training"
         # The names of the learning threads that haven't ended
-        self.learners = {f"local_thread{i + 1}" for i in range(options.workers)}
+        self.learning_threads = {f"local_thread{i + 1}" for i in range(options.workers)}
         self.stopped = False  # whether all threads have to end
         self.interrupted = False  # whether Ctrl-C is the reason
         self.failure = None  # the first error and its thread's name, if there was one
@@ -480,7 +486,8 @@ class Progress:
             if self.phase == "training":
                 self.recent.append(score)
                 full = len(self.recent) == THRESHOLD_EPISODES
-                if full and sum(self.recent) / THRESHOLD_EPISODES > LEARNED_MEAN:
+                threshold = LEARNED_MEAN if THRESHOLD_MEAN is None else THRESHOLD_MEAN
+                if full and sum(self.recent) / THRESHOLD_EPISODES > threshold:
                     self.phase = "evaluating"
                     self.changed.notify_all()
             return self.episodes, sum(self.scores) / len(self.scores)
@@ -504,9 +511,10 @@ class Progress:
         """Wait until an evaluation is due. Returns False if there won't be one, because no learner
         can go on."""
         self.wait_until(lambda: self.phase == "evaluating" or self.frames >= self.max_frames
-                        or not self.learners)
+                        or not self.learning_threads)
         # The learners' last episodes may still reach the threshold.
-        self.wait_until(lambda: self.phase == "evaluating" or not self.learners, GRACE_SECONDS)
+        self.wait_until(lambda: self.phase == "evaluating" or not self.learning_threads,
+                        GRACE_SECONDS)
         return self.phase == "evaluating"
 
     def raise_if_stopped(self):
@@ -535,7 +543,7 @@ class Progress:
 
     def thread_ended(self, name):
         with self.changed:
-            self.learners.discard(name)
+            self.learning_threads.discard(name)
             self.changed.notify_all()
 
     def add_to_curves(self, numbers):
@@ -560,7 +568,7 @@ def main(argv=None, server_class=ParameterServer, brain_class=LocalBrain, agent_
     Another task or method: change this module's constants, and pass subclasses of these classes."""
     options = parse(argv)
     progress = Progress(options)
-    with ctrl_c_stops(progress):
+    with signals_stop(progress):
         prepare_films(options)
 
         # M0. What all threads share
@@ -570,11 +578,11 @@ def main(argv=None, server_class=ParameterServer, brain_class=LocalBrain, agent_
 
             # M1. For each thread a worker, with its own environment, agent and copy of the network
             workers = []
-            for name in [*sorted(progress.learners), "test_thread"]:
+            for name in [*sorted(progress.learning_threads), "test_thread"]:
                 brain = brain_class(name, server)
                 agent = agent_class(brain, random.Random(f"{options.seed} {name}"))
                 environment = environment_class(agent, progress)
-                thread_type = "learning" if name in progress.learners else "test"
+                thread_type = "learning" if name in progress.learning_threads else "test"
                 workers.append(worker_class(name, thread_type, environment, progress))
             server.initialize()
             open_curves(server)
@@ -669,19 +677,31 @@ def say(line):
     print(line + "\n", end="", flush=True)  # in one piece, so that threads don't mix lines
 
 
+SIGNALS = signal.SIGINT, signal.SIGTERM  # Ctrl-C, and what `kill` sends
+
+
 @contextlib.contextmanager
-def ctrl_c_stops(progress):
-    """Let Ctrl-C stop the threads, because a KeyboardInterrupt could come in the middle of saving.
-    At the end put back the old handler, and the environment variables."""
+def signals_stop(progress):
+    """Let signals stop the threads, because Python would end in the middle of saving. At the end
+    put back the old handlers, and the environment variables."""
     variables = dict(os.environ)
-    handler = signal.signal(signal.SIGINT, lambda *_: progress.interrupt())
+    handlers = {number: signal.signal(number, lambda *_: progress.interrupt())
+                for number in SIGNALS}
     try:
         yield
     finally:
         progress.stop()  # if starting a thread has failed, the others must not go on
-        signal.signal(signal.SIGINT, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
         os.environ.clear()
         os.environ.update(variables)
+
+
+def run_program(main):
+    """End Python with the exit status of main(). A signal after that must not disturb the end."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)  # `main` reacts to them, and then this counts again
+    sys.exit(main())
 
 
 class Checkpoint:
@@ -698,7 +718,10 @@ class Checkpoint:
     def restore(self):
         """Continue from the latest checkpoint, if there is one. Its frames count towards ε, but not
         towards --max-frames."""
-        if self.folder is None or not (self.play or "checkpoint" in os.listdir(self.folder)):
+        if self.folder is None:
+            return
+        saved = any(file.startswith(("checkpoint", "model-")) for file in os.listdir(self.folder))
+        if not self.play and not saved:
             return
         try:
             latest = tf.train.latest_checkpoint(self.folder)
@@ -823,6 +846,8 @@ def parse(argv):
         options.workers = 0
         if options.checkpoint is None:
             parser.error("argument --play: needs --checkpoint DIR")
+        if not os.path.isdir(options.checkpoint):
+            parser.error(f"argument --checkpoint: there is no folder {options.checkpoint!r}")
     elif options.checkpoint is not None:
         prepare_folder("--checkpoint", options.checkpoint)
     if options.logdir is not None:
@@ -841,6 +866,22 @@ def reason(error):
     return " ".join(str(error).split()) or repr(error)
 
 
+def constants():
+    """The values of all constants in this file: {name: value}."""
+    return {name: value for name, value in globals().items()
+            if isinstance(value, (bool, int, float, str, type(None))) and not name.startswith("_")}
+
+
+def configure(**values):
+    """Give these constants new values, and put back those that were changed here before, so that
+    several programs can run in one Python."""
+    globals().update(CONFIGURED)
+    CONFIGURED.clear()
+    CONFIGURED.update({name: globals()[name] for name in values})
+    globals().update(values)
+
+
+CONFIGURED = {}  # the values that `configure` has replaced
+
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # so that it can't disturb Python's own end
-    sys.exit(main())
+    run_program(main)

@@ -8,7 +8,7 @@ import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import NOT_LEARNED, STARTED, a3c, constants, run
+from helpers import NOT_LEARNED, STARTED, a3c, run
 
 
 def pytest_configure():
@@ -37,11 +37,9 @@ def rng():
 @pytest.fixture
 def put_back(monkeypatch):
     """After the test, each constant has its own value again, whatever a variant has assigned."""
-    import memory
-    for name, value in constants().items():
+    for name, value in a3c.constants().items():
         monkeypatch.setattr(a3c, name, value)
-    for name in "SEEN", "CELLS", "LAMBDA":
-        monkeypatch.setattr(memory, name, getattr(memory, name))
+    monkeypatch.setattr(a3c, "CONFIGURED", {})
 
 
 @pytest.fixture
@@ -79,7 +77,7 @@ def fake_ray(monkeypatch):
     def remote(**options):
         def start(what, *args):
             with pytest.MonkeyPatch.context() as process:  # a worker changes these in its process
-                process.setattr(a3c, "LEARNED_MEAN", a3c.LEARNED_MEAN)
+                process.setattr(a3c, "THRESHOLD_MEAN", a3c.THRESHOLD_MEAN)
                 return Handle(what(*args))
         return lambda what: types.SimpleNamespace(remote=functools.partial(start, what))
 

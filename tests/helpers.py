@@ -45,11 +45,6 @@ def run(*words, main=a3c.main, server_class=a3c.ParameterServer, **classes):
     return main(words, Server, **classes), servers[0] if servers else None
 
 
-def constants():
-    """The script's, {name: value}."""
-    return {name: getattr(a3c, name) for name in ("Tmax", *filter(str.isupper, vars(a3c)))}
-
-
 class Built:
     """A server, learners and the test thread in a finalized graph, as `main` builds them. No test
     episodes are shown."""
@@ -68,7 +63,7 @@ class Built:
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
             tf.set_random_seed(seed)
             self.server = server_class(a3c.open_session(), self.progress)
-            self.learners = [worker(name, "learning") for name in sorted(self.progress.learners)]
+            self.learners = [worker(name, "learning") for name in sorted(self.progress.learning_threads)]
             self.tester = worker("test_thread", "test")
             self.server.initialize()
             graph.finalize()

@@ -21,7 +21,6 @@ from helpers import (
 
 pytest.importorskip("ray")
 import distributed
-import memory
 from ray import exceptions
 
 UPDATES = "parameter_server/updates"
@@ -51,7 +50,7 @@ def script():
 def actor(fake_ray, script):
     """The actor of a run that continues after 100 frames."""
     return fake_ray.Handle(distributed.Parameters(
-        bool, CountingServer, ["--render", "none"], 100, values(script.server)))
+        {}, CountingServer, ["--render", "none"], 100, values(script.server)))
 
 
 @pytest.fixture
@@ -60,14 +59,15 @@ def workers(actor):
     workers = distributed.Workers()
     workers.server = helpers.Built(0, server_class=CountingServer).server
     workers.variables = variables(workers.server)
-    workers.actor, workers.tasks = actor, {"plays on": 1}
+    workers.actor, workers.tasks, workers.called = actor, {"plays on": 1}, 1
     return workers
 
 
 def worker(actor):
     """A worker with two learners, as `distributed.work` makes it, but without threads."""
     class Server(distributed.WorkerServer, CountingServer):
-        parameters = actor
+        pass
+    Server.actor = actor
     return helpers.Built(2, server_class=Server)
 
 
@@ -102,7 +102,7 @@ def test_updates_through_a_worker_are_bit_for_bit_those_of_the_script(script, ac
     for learner, frames in (0, 10), (1, 7), (0, 3):
         play(script, learner, frames)
         play(first, learner, frames)
-    _, _, actors = actor.look.remote()
+    _, _, actors, _ = actor.look.remote()
     np.testing.assert_equal(actors, values(script.server))
     assert actors[UPDATES] == 1 + 3
     for built in first, worker(actor):
@@ -110,16 +110,19 @@ def test_updates_through_a_worker_are_bit_for_bit_those_of_the_script(script, ac
                             script.values(script.server.weights))
 
 
-@fault("distributed.Parameters.call", "number > self.latest.get((worker, learner), 0)", "True")
+@fault("distributed.Parameters.call", "max(frames, self.frames[worker])", "frames")
+@fault("distributed.Parameters.call", "max(episodes - self.episodes[worker], 0)",
+       "episodes - self.episodes[worker]")
 @pytest.mark.parametrize("order", ["12", "21", "1122", "212", "2121"])
-def test_each_call_counts_once_though_it_may_come_twice_and_in_any_order(actor, order):
+def test_frames_and_scores_count_once_though_a_call_may_come_twice_and_in_any_order(actor, order):
+    """An update is made again. That does no harm."""
     gradients = [np.ones(w.shape) for w in actor.owner.server.weights]
-    calls = {"1": ("worker", "learner 1", 1, 10, 1, [20.0], *gradients),
-             "2": ("worker", "learner 2", 2, 15, 2, [20.0, 30.0], *gradients)}
+    calls = {"1": ("worker", 10, 1, [20.0], *gradients),
+             "2": ("worker", 15, 2, [20.0, 30.0], *gradients)}
     for n in order:
         others, weights = actor.call.remote(*calls[n])
-    scores, frames, now = actor.look.remote()
-    assert (scores, frames, now[UPDATES]) == ([20.0, 30.0], 100 + 15, 1 + 2)
+    scores, frames, now, _ = actor.look.remote()
+    assert (scores, frames, now[UPDATES]) == ([20.0, 30.0], 100 + 15, 1 + len(order))
     assert others == 100 and np.array_equal(weights[0], now["parameter_server/hidden/weights"])
 
 
@@ -133,9 +136,9 @@ def test_frames_of_all_workers_and_earlier_runs_add_up_even_if_an_older_answer_c
     assert (first.progress.frames, second.progress.frames) == (110, 117)
     play(first, learner=1, frames=5)
     assert first.progress.frames == actor.look.remote()[1] == 122
-    first.server.parameters = unittest.mock.Mock()
+    first.server.actor = unittest.mock.Mock()
     for others in 137, 127:
-        first.server.parameters.call.remote.return_value = others, first.server.latest
+        first.server.actor.call.remote.return_value = others, first.server.latest
         play(first, frames=10)
     assert first.progress.frames == 137 + (10 + 5 + 10 + 10)  # the others' and its own
 
@@ -152,11 +155,11 @@ def test_each_score_of_a_worker_reaches_the_starting_process_once_and_in_order(r
             built.progress.episode_ended(sent[-1])
         play(built, learner=rng.integers(2), frames=1)
         while len(arrived) < len(sent):
-            arrived.append(workers.run())
+            arrived.append(workers.next_score())
     assert arrived == sent and not workers.scores
 
 
-@fault("distributed.Workers.run", "self.server.checkpoint.lock", "contextlib.nullcontext()")
+@fault("distributed.Workers.next_score", "self.server.checkpoint.lock", "contextlib.nullcontext()")
 def test_the_starting_process_takes_over_frames_and_values_under_the_saving_lock(actor, workers):
     """A checkpoint would otherwise hold the frames of one moment and the values of another."""
     built, server, inside = worker(actor), workers.server, []
@@ -167,7 +170,7 @@ def test_the_starting_process_takes_over_frames_and_values_under_the_saving_lock
         inside.append((server.progress.frames, values(server)[UPDATES]))
     lock = server.checkpoint.lock = unittest.mock.MagicMock()
     lock.__enter__.side_effect = lock.__exit__.side_effect = look
-    workers.run()
+    workers.next_score()
     assert inside == [(0, 0), (100 + 10, 1 + 1)]  # when it took the lock and when it gave it back
     np.testing.assert_equal(values(server), actor.look.remote()[2])
 
@@ -184,16 +187,16 @@ def test_a_gradient_that_is_not_finite_is_never_sent_to_the_actor(actor, rng, nu
         with pytest.raises(tf.errors.InvalidArgumentError, match="the gradient isn't finite"):
             helpers.update(brain, *samples)
     np.testing.assert_equal(actor.look.remote()[2], before)
-    assert built.server.calls == 0 and helpers.same(built.values(built.server.weights), weights)
+    assert helpers.same(built.values(built.server.weights), weights)
 
 
 @fault("distributed.wait_for", "progress.raise_if_stopped()", "pass")
 def test_after_a_stop_a_learner_does_not_wait_for_the_actors_answer(actor, fake_ray):
     built = worker(actor)
-    built.server.parameters = unittest.mock.Mock()
-    built.server.parameters.call.remote.return_value = exceptions.GetTimeoutError()
+    built.server.actor = unittest.mock.Mock()
+    built.server.actor.call.remote.return_value = exceptions.GetTimeoutError()
     built.progress.stop()
-    assert built.server.call("learner", np.zeros(3)) is built.server.latest
+    assert built.server.call(np.zeros(3)) is built.server.latest
     fake_ray.get.assert_called_once()  # at the worker's start, not for this call
 
 
@@ -215,19 +218,19 @@ def test_a_worker_stops_after_its_next_update_if_the_actor_ends_the_run(actor):
         built.progress.next_frame()
 
 
-@fault("distributed.Workers.run", "self.actor.end.remote()", "pass")
-@fault("distributed.Workers.run", "if not self.tasks:", "if False:")
+@fault("distributed.Workers.next_score", "self.actor.end.remote()", "pass")
+@fault("distributed.Workers.next_score", "if not self.tasks:", "if False:")
 @pytest.mark.parametrize("tasks, told", [({}, 0), ({"plays on": 1}, 1)])
 def test_once_learned_the_actor_is_told_to_end_the_workers_if_any_are_left(workers, tasks, told):
     """With no worker left, Ray would shut down before the actor answers, and print an error."""
     workers.tasks, workers.actor = tasks, unittest.mock.Mock()
     workers.server.progress.phase = "learned"
     with pytest.raises(a3c.Stopped):
-        workers.run()
+        workers.next_score()
     assert workers.actor.end.remote.call_count == told
 
 
-@fault("distributed.Workers.run", "                continue\n", "                pass\n")
+@fault("distributed.Workers.next_score", "                continue\n", "                pass\n")
 def test_what_the_actor_answers_once_learned_does_not_replace_the_weights_that_have_passed(workers):
     """The test thread waits 1.5 s for this thread, and an answer may take longer."""
     def look(seen, really=workers.actor.owner.look):
@@ -236,43 +239,61 @@ def test_what_the_actor_answers_once_learned_does_not_replace_the_weights_that_h
     before = values(workers.server)
     workers.actor.owner.look = look
     with pytest.raises(a3c.Stopped):
-        workers.run()
+        workers.next_score()
     np.testing.assert_equal(values(workers.server), before)
 
 
-@fault("distributed.Workers.run", "ray.exceptions.RayTaskError", "ZeroDivisionError")
+@fault("distributed.Workers.next_score", "called > self.called", "False")
+@fault("distributed.Workers.next_score", "self.called = called", "pass")
+def test_a_worker_that_was_started_again_is_told_once(actor, workers, capsys):
+    """Ray gives it a new name, and there is only one worker here."""
+    for restarted in False, True:
+        built = worker(actor)
+        built.progress.episode_ended(20.0)
+        play(built)
+        workers.next_score()
+        err = "A worker has died, and was started again\n" if restarted else ""
+        assert capsys.readouterr().err == err
+    workers.scores.clear()
+    built.progress.episode_ended(30.0)
+    play(built)
+    assert workers.next_score() == 30 and capsys.readouterr().err == ""
+
+
+@fault("distributed.Workers.next_score", "ray.exceptions.RayTaskError", "ZeroDivisionError")
+@fault("distributed.Workers.next_score", "failed: {what}", "failed")
 def test_a_worker_that_failed_ends_the_run_and_one_that_died_does_not(workers, capsys):
     """Failed: its code raised an exception. Died: its process crashed."""
-    failed = exceptions.RayTaskError("work", "its traceback", ValueError())
+    failed = exceptions.RayTaskError("work", "its traceback", ValueError("on\npurpose"))
     workers.tasks = {exceptions.WorkerCrashedError(): 1, failed: 2}
-    with pytest.raises(RuntimeError, match="worker 2 failed") as error:
-        workers.run()
+    with pytest.raises(RuntimeError, match="^worker 2 failed: on purpose$") as error:
+        workers.next_score()
     assert error.value.__cause__ is failed
     assert capsys.readouterr().err == "Worker 1 has died too often, and is given up\n"
 
 
-def work(fake_ray, seed):
-    fake_ray.remote()(distributed.work).remote(
-        bool, None, a3c.ParameterServer, {}, ["--render", "none", "--seed", str(seed)])
+def work(fake_ray, number):
+    words = ["--render", "none", "--seed", "5"]
+    fake_ray.remote()(distributed.work).remote(number, None, {}, words, a3c.ParameterServer)
 
 
-@fault("distributed.work", "int(words[-1]) % len(cores)", "0")
+@fault("distributed.work", "number % len(cores)", "0")
 def test_each_worker_chooses_another_core(fake_ray, monkeypatch):
     cores = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, x: cores.append(x), raising=False)
     monkeypatch.setattr(a3c, "SHARE_ONE_CORE", True)
     monkeypatch.setattr(a3c, "main", lambda *args: None)
-    for seed in 6, 7:  # of the first two workers
-        work(fake_ray, seed)
-    assert cores == [{3}, {5}]
+    for number in 1, 2:
+        work(fake_ray, number)
+    assert cores == [{5}, {3}]
 
 
 @fault("distributed.work", 'raise RuntimeError(f"sys.exit({error.code!r})") from error', "raise")
 def test_sys_exit_in_a_worker_is_a_failure_since_ray_would_start_it_again(fake_ray, monkeypatch):
     monkeypatch.setattr(a3c, "main", lambda *args: sys.exit("on purpose"))
     with pytest.raises(RuntimeError, match="'on purpose'"):
-        work(fake_ray, seed=6)
+        work(fake_ray, number=1)
 
 
 @fault("distributed.Workers.start", "progress.frames", "0")
@@ -309,10 +330,10 @@ def test_only_the_starting_process_evaluates_and_the_script_can_play_what_was_le
     assert a3c.main([*words, "--play"]) == LEARNED
 
 
-@fault("distributed.Workers.start", "str(error).splitlines()[0]", "error")
+@fault("distributed.Workers.start", "{a3c.reason(error)}", "{error}")
 @pytest.mark.parametrize("words, reason", [
     ("--processes 0", "--processes"), ("--workers 0", "--workers"), ("--seed -1", "--seed"),
-    ("--address foo:1", "--address"), ("--address auto", "--address: no cluster"),
+    ("--address foo:1", "--address"), ("--address auto", "no cluster"),
     ("--checkpoint damaged", "--checkpoint")])
 def test_refusals_are_one_line_and_come_before_ray_starts_except_for_a_missing_cluster(
         fake_ray, tmp_path, monkeypatch, capsys, words, reason):
@@ -346,17 +367,16 @@ def test_ctrl_c_while_ray_or_the_actor_starts_lets_it_start_but_nothing_after_it
     assert actor.called == (during == "get") and not work.called
 
 
-@fault("distributed.main", "signal.signal(signal.SIGINT, signal.SIG_IGN)", "None")
+@fault("distributed.main", "signal.signal(number, signal.SIG_IGN)", "signal.getsignal(number)")
 @fault("distributed.main", "signal.signal(number, handler)", "None")
-def test_ctrl_c_is_ignored_while_ray_shuts_down_and_then_all_signals_do_what_they_did(fake_ray):
+def test_signals_are_ignored_while_ray_shuts_down_and_then_do_what_they_did(fake_ray):
     def signals():
         return signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     before, inside = signals(), []
     fake_ray.shutdown.side_effect = lambda: inside.append(signals())
     assert distributed.main(["--render", "none", "--max-frames", "100"]) == NOT_LEARNED
     assert signals() == before
-    [[ctrl_c, terminate]] = inside
-    assert ctrl_c == signal.SIG_IGN and terminate not in before
+    assert inside == [(signal.SIG_IGN, signal.SIG_IGN)]
 
 
 def test_without_ray_one_line_says_what_to_install(monkeypatch):
@@ -374,17 +394,13 @@ class NotedServer(CountingServer):
     def __init__(self, session, progress):
         super().__init__(session, progress)
         seed = progress.options.seed
-        note = f"GAMMA {a3c.GAMMA}, Tmax {a3c.Tmax}, CELLS {memory.CELLS}, seed {seed}"
+        note = f"GAMMA {a3c.GAMMA}, Tmax {a3c.Tmax}, seed {seed}"
         Path(os.environ["NOTES"], str(os.getpid())).write_text(note)
 
 
 def notes():
     """{process number: its note}"""
     return {int(path.name): path.read_text() for path in Path("notes").iterdir()}
-
-
-def configure():
-    memory.CELLS = 5
 
 
 @pytest.fixture
@@ -409,7 +425,8 @@ def alive(process):
     return re.findall(running, subprocess.getoutput("ps -e -o sid=,stat=,args="), re.M)
 
 
-@fault("distributed.main", '"Tmax"', '"GAMMA"')
+@fault("distributed.work", "vars(a3c).update(constants)", "pass")
+@fault("distributed.Parameters.__init__", "vars(a3c).update(constants)", "pass")
 def test_all_processes_have_the_settings_of_the_run_and_each_worker_its_own_seed(start):
     """Together they stop at --max-frames, and only the one that was started makes files."""
     process = start("--max-frames", 3000, "--checkpoint", "saved", "--logdir", "log")
@@ -419,7 +436,7 @@ def test_all_processes_have_the_settings_of_the_run_and_each_worker_its_own_seed
     assert f"\nNot learned after {frames} frames" in out
     assert abs(frames - 3000) <= 40  # each of four learners may play ten too many
     assert updates >= frames / 10  # at least one in ten frames
-    settings = "GAMMA 0.5, Tmax 9, CELLS 5, seed "  # as this file sets them, at its end
+    settings = "GAMMA 0.5, Tmax 9, seed "  # as this file sets them, at its end
     seeds = 5, 5, 6, 7  # of the process that was started, the parameter server, the workers
     assert sorted(notes().values()) == [settings + str(seed) for seed in seeds]
     assert len(os.listdir("log")) == 1  # only one process makes files
@@ -458,4 +475,4 @@ def test_a_run_saves_and_leaves_no_process_whatever_ends_it(start, to_actor, to_
 
 if __name__ == "__main__":
     a3c.LEARNED_MEAN, a3c.GAMMA, a3c.Tmax = float("inf"), 0.5, 9
-    sys.exit(distributed.main(None, NotedServer, configure))
+    a3c.run_program(lambda: distributed.main(None, NotedServer))

@@ -76,7 +76,7 @@ def test_ctrl_c_at_a_random_moment_ends_and_saves_and_finished_films_are_whole(t
     assert all(length in (score, score + 1) for length, score in zip(lengths, scores)), seen
 
 
-@fault("ctrl_c_stops", "progress.interrupt()", "None")
+@fault("signals_stop", "progress.interrupt()", "None")
 @posix
 @pytest.mark.parametrize("times", [1, 3])
 def test_ctrl_c_soon_after_the_first_line_saves_however_often_it_is_pressed(tmp_path, times):
@@ -116,7 +116,7 @@ def test_ctrl_c_while_a_film_is_made_ends_the_script_with_one_line_and_no_traceb
     assert f"Learned after {frames} frames" in out and "Test episode" not in out
 
 
-@fault("ctrl_c_stops", "progress.interrupt()", "None")
+@fault("signals_stop", "progress.interrupt()", "None")
 @fault("Progress.next_frame", "self.stopped or ", "")
 @posix
 @pytest.mark.parametrize("place", ["prepare_films", "open_session", "LocalBrain._build_graph",
@@ -166,7 +166,7 @@ class Hanging(a3c.Environment):
 
 @fault("main", ", daemon=True", "")
 @fault("main", "thread.join(max(0.0, end - progress.seconds()))", "thread.join()")
-@fault("ctrl_c_stops", "progress.interrupt()",
+@fault("signals_stop", "progress.interrupt()",
        "(progress.interrupt(), signal.signal(signal.SIGINT, signal.default_int_handler))")
 @posix
 def test_ctrl_c_twice_ends_the_script_and_saves_even_if_a_thread_hangs(tmp_path, saved):
@@ -322,11 +322,11 @@ def test_a_curve_that_cannot_be_written_ends_the_run_in_one_line(tmp_path):
     assert err.startswith("local_thread1 failed: ")
 
 
-@fault("ctrl_c_stops", "signal.signal(signal.SIGINT, handler)", "pass")
-@fault("ctrl_c_stops", "os.environ.clear()", "pass")
-@fault("ctrl_c_stops", "os.environ.update(variables)", "pass")
-@fault("ctrl_c_stops", "try:\n        yield\n    finally:", "yield\n    if True:")
-@fault("ctrl_c_stops", "progress.stop()", "pass")
+@fault("signals_stop", "signal.signal(number, handler)", "pass")
+@fault("signals_stop", "os.environ.clear()", "pass")
+@fault("signals_stop", "os.environ.update(variables)", "pass")
+@fault("signals_stop", "try:\n        yield\n    finally:", "yield\n    if True:")
+@fault("signals_stop", "progress.stop()", "pass")
 @pytest.mark.parametrize("fails", ["nothing", "preparing", "building", "starting", "learning"])
 @unittest.mock.patch.dict(os.environ, {"MINE": "1"})
 def test_after_main_ctrl_c_and_the_environment_variables_are_as_before(
@@ -414,5 +414,4 @@ def test_the_graph_is_finalized_before_any_thread_plays():
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as the script does
-    sys.exit(a3c.main(sys.argv[2:], environment_class=globals()[sys.argv[1]]))
+    a3c.run_program(lambda: a3c.main(sys.argv[2:], environment_class=globals()[sys.argv[1]]))

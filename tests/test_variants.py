@@ -9,7 +9,7 @@ import unittest.mock
 import numpy as np
 import pytest
 from helpers import (
-    LEARNED, NOT_LEARNED, ROOT, WRONG_OPTION, Built, a3c, averages, batch, constants, differences,
+    LEARNED, NOT_LEARNED, ROOT, WRONG_OPTION, Built, EndsAt, a3c, averages, batch, differences,
     fault, film_lengths, finish, gradient, options, put, randomize, rmsprop, run, same, start, tf,
     update)
 from scipy.special import expit as sigmoid
@@ -25,6 +25,7 @@ import memory_pendulum
 import memory_pong
 import pendulum
 import pong
+import returns
 import synchronous
 
 VARIANTS = ROOT / "tests" / "variants"
@@ -68,7 +69,7 @@ def build(monkeypatch, put_back):
 
 # Each as its user starts it (distributed.py: in test_distributed.py, too)
 
-NAMES = sorted(path.stem for path in VARIANTS.glob("*.py") if path.stem != "distributed")
+NAMES = sorted({path.stem for path in VARIANTS.glob("*.py")} - {"distributed", "returns"})
 TO_LEARN = {"clipped": 300_000, "distributed": 300_000, "ga3c": 500_000, "memory": 1_000_000,
             "memory_pendulum": 1_000_000, "pendulum": 1_000_000}
 
@@ -97,15 +98,15 @@ def settings(**classes):
     built = Built(1, **classes)
     server, optimizer, brain = built.server, built.server.optimizer, built.brains[0]
     rate = server.session.run(optimizer._learning_rate_tensor)
-    return constants() | {
-        "LAMBDA": memory.LAMBDA if isinstance(brain, memory.Brain) else None,
-        "TRAINING_BATCH": ga3c.TRAINING_BATCH if hasattr(server, "samples") else None,
+    return a3c.constants() | {
+        "gae_lambda": getattr(brain, "gae_lambda", None),
+        "TRAINING_BATCH": ga3c.TRAINING_BATCH if hasattr(server, "states") else None,
         "LEARNING_RATE": round(float(rate), 8), "RMSPROP_DECAY": optimizer._decay,
         "epsilon": optimizer._epsilon, "max_norm": getattr(server, "max_norm", None),
         "anneal_frames": getattr(server, "anneal_frames", None)}
 
 
-@fault("memory_pendulum.main", "NoMemoryServer", "pendulum.Server")
+@fault("memory_pendulum.main", "else NoMemory", "else memory.NoMemory")
 @pytest.mark.parametrize("name, words, not_on_page", [
     *[(name, (), {}) for name in NAMES],
     *[(name, ("--no-memory",), {"NUM_STATES": 2}) for name in ("memory", "memory_pendulum")]])
@@ -118,13 +119,27 @@ def test_a_variant_has_the_scripts_settings_but_for_those_in_the_variants_page(
     assert settings(**classes_of(module(name), *words)) == wanted
 
 
-@fault("memory.Remembering.__init__", "seen != (SEEN,)", "seen < (SEEN,)")
-@fault("pong.Agent.__init__", "a3c.N_STEP_RETURN < a3c.Tmax", "False")
+@fault("configure", "globals().update(CONFIGURED)", "pass")
+@fault("clipped.main", "a3c.configure()", "pass")
+def test_programs_can_be_configured_one_after_the_other_and_keep_what_the_user_has_set(
+        monkeypatch, put_back):
+    """As in a notebook."""
+    monkeypatch.setattr(a3c, "LOSS_V", 0.25)
+    programs = memory, pong, memory_pendulum, clipped, pendulum, memory_pong, memory, clipped
+    before, found = a3c.constants(), {}
+    for program in programs:
+        classes_of(program)
+        assert found.setdefault(program, a3c.constants()) == a3c.constants()
+    assert found[clipped] == before and all(now["LOSS_V"] == 0.25 for now in found.values())
+
+
+@fault("memory.Remembering.__init__", "shown != (seen,)", "shown < (seen,)")
+@fault("pendulum.Server._build_model", "len(self.state_scale) != a3c.NUM_STATES", "False")
 @pytest.mark.parametrize("variant, owner, name, value, error", [
     (memory, a3c, "N_STEP_RETURN", 2, "N_STEP_RETURN must be 1"),
-    (memory, memory.Environment, "seen", (0, 1, 2), r"shape \(3,\), but SEEN is 2"),
-    (pong, a3c, "N_STEP_RETURN", 19, "N_STEP_RETURN must not be less than Tmax"),
-    (pendulum, pendulum, "DIMENSIONS", 2, r"shape \(1,\), but DIMENSIONS is 2")])
+    (memory, memory.Environment, "seen", [0, 1, 2], r"shape \(3,\), but the server's `seen` is 2"),
+    (pendulum, a3c, "NUM_ACTIONS", 4, r"shape \(1,\), but NUM_ACTIONS, .* is 4"),
+    (pendulum, a3c, "NUM_STATES", 2, "state_scale has 3 numbers, but NUM_STATES is 2")])
 def test_settings_that_a_variant_cannot_train_with_are_refused_in_one_line(
         monkeypatch, capsys, put_back, variant, owner, name, value, error):
     def configure_wrongly(*args, rightly=variant.configure):
@@ -144,7 +159,27 @@ HEADER, *ROWS = table("| | `synchronous.py`")
 PAIRS = [(program, row[0], cell) for row in ROWS for program, cell in zip(HEADER[1:], row[1:])]
 
 
-@fault("distributed.work", "a3c.main(words, Server, **classes)", "a3c.main(words, Server)")
+@fault("ga3c.main", "if not (PREDICTORS and TRAINERS)", "if not (PREDICTORS or TRAINERS)")
+@fault("ga3c.main", "issubclass(server_class, synchronous.Server) or ", "")
+@fault("distributed.main", "issubclass(server_class, synchronous.Server)", "False")
+@pytest.mark.parametrize("program, setting, server_class, error", [
+    (ga3c, "PREDICTORS", a3c.ParameterServer, "a predictor and a trainer"),
+    (ga3c, "TRAINERS", a3c.ParameterServer, "a predictor and a trainer"),
+    (ga3c, None, synchronous.Server, "with synchronous.py"),
+    (distributed, None, synchronous.Server, "with synchronous.py")])
+def test_what_a_program_cannot_run_with_is_refused_in_one_line(
+        monkeypatch, capsys, fake_ray, program, setting, server_class, error):
+    if setting:
+        monkeypatch.setattr(program, setting, set())
+    with pytest.raises(SystemExit) as exited:
+        program.main(["--render", "none"], server_class)
+    out, err = capsys.readouterr()
+    assert (exited.value.code, out) == (WRONG_OPTION, "")
+    assert re.fullmatch(rf".*: error: .*{error}.*\n", err)
+
+
+@fault("distributed.work", "a3c.main(words, Server, *classes)", "a3c.main(words, Server)")
+@fault("ga3c.main", " or issubclass(brain_class, returns.GAE)", "")
 @pytest.mark.parametrize("of_program, of_variant, goes", PAIRS)
 def test_a_variants_classes_train_in_another_program_just_where_the_table_says_so(
         put_back, fake_ray, of_program, of_variant, goes):
@@ -154,7 +189,7 @@ def test_a_variants_classes_train_in_another_program_just_where_the_table_says_s
     if program is distributed:
         words += ["--processes", 1]
     if goes == "no":
-        with pytest.raises(RuntimeError, match="failed: AttributeError"):
+        with pytest.raises(SystemExit, match=str(WRONG_OPTION)):
             run(*words, main=program.main, **classes)
         return
     status, server = run(*words, main=program.main, **classes)
@@ -191,13 +226,18 @@ def test_an_update_with_clipped_gradients_a_falling_rate_or_both_equals_numpy(
         np.testing.assert_allclose(got - old, rate * (new - old), rtol=1e-3, atol=1e-7)
 
 
-@fault("clipped.FallingRate.initialize", ", self.anneal_frames)", ", 10 ** 9)")
-def test_clipped_ends_where_its_rate_is_0_and_frames_of_earlier_runs_count(monkeypatch):
+@fault("clipped.FallingRate.initialize", "progress.max_frames <= self.anneal_frames", "False")
+@fault("clipped.FallingRate.initialize", "progress.max_frames = self.anneal_frames", "pass")
+@pytest.mark.parametrize("max_frames, end, said", [
+    (40_000, 290_000, ""),
+    (60_000, 300_000, "The learning rate is 0 after 300000 frames, and the run ends\n")])
+def test_clipped_ends_where_its_rate_is_0_says_so_and_counts_frames_of_earlier_runs(
+        monkeypatch, capsys, max_frames, end, said):
     def continue_after_250_000_frames(server):
         server.progress.max_frames += 250_000
     monkeypatch.setattr(a3c.ParameterServer, "initialize", continue_after_250_000_frames)
-    for max_frames, end in (40_000, 290_000), (60_000, 300_000):
-        assert Built(1, max_frames, server_class=clipped.Server).progress.max_frames == end
+    built = Built(1, max_frames, server_class=clipped.Server)
+    assert built.progress.max_frames == end and capsys.readouterr().out == said
 
 
 # Networks: what a NumPy reference gives for weights in their order of creation, and states
@@ -275,7 +315,7 @@ def memory_pong_numpy(w, s):
     return np.hstack([softmax(layer(h, *w[8:10]), axis=1), c, h]), layer(h, *w[10:])[:, 0]
 
 
-@fault("memory_pendulum.Server._build_model", "critic(x, h2)", "critic(x, h1)")
+@fault("memory_pendulum.Server._build_model", "critic(tf.concat([x, h2]", "critic(tf.concat([x, h1]")
 @fault("memory_pong.Server._build_model", "h[:1]", "0 * h[:1]")
 @pytest.mark.parametrize("variant, reference, remembered, spread", [
     (pendulum, pendulum_numpy, 0, 0.7), (memory, memory_numpy, 64, 0.7),
@@ -306,9 +346,8 @@ def test_policy_value_and_memory_of_successive_states_equal_numpy(
 
 @fault("pendulum.Brain.build_loss", "tf.stop_gradient(advantage)", "advantage")
 @pytest.mark.parametrize("dimensions", [1, 2])
-def test_pendulums_loss_and_its_gradients_equal_numpy(monkeypatch, put_back, rng, dimensions):
+def test_pendulums_loss_and_its_gradients_equal_numpy(put_back, rng, dimensions):
     """The numbers of an action are independent, so their densities multiply."""
-    monkeypatch.setattr(pendulum, "DIMENSIONS", dimensions)
     pendulum.configure()
     a3c.LOSS_ENTROPY = 0.1  # ten times its own value
     p = np.hstack([rng.normal(size=(9, dimensions)), rng.uniform(0.1, 2, size=(9, dimensions))])
@@ -334,10 +373,10 @@ def test_pendulums_loss_and_its_gradients_equal_numpy(monkeypatch, put_back, rng
 
 
 @fault("pendulum.Agent.explore", "np.float32)", "np.float32).clip(-2, 2)")
-@fault("pendulum.Agent.act_greedily", "self.policy(s)[:DIMENSIONS]", "self.act(s, 0)")
+@fault("pendulum.Agent.act_greedily", "self.policy(s)[:a3c.NUM_ACTIONS // 2]", "self.act(s, 0)")
 def test_greedy_torques_are_the_mean_and_others_are_drawn_with_the_spread_and_not_cut_at_2(
         monkeypatch):
-    monkeypatch.setattr(pendulum, "DIMENSIONS", 2)
+    monkeypatch.setattr(a3c, "NUM_ACTIONS", 4)  # two torques
     brain = unittest.mock.Mock()
     brain.predict_p.return_value = np.array([[1, -1.75, 0.1, 0.3]])  # means, then spreads
     agent, s = pendulum.Agent(brain, random.Random(0)), np.ones(3)
@@ -358,12 +397,13 @@ def test_pendulums_rewards_from_minus_16_to_0_are_scaled_to_half_of_one_around_0
 
 # Memory
 
-@fault("memory.Environment.seen", "0, 2", "(0, 1)")
+@fault("memory.Environment.seen", "[0, 2]", "[0, 1]")
 @pytest.mark.parametrize("variant, positions", [
     (memory, [0, 2]), (memory_pendulum, [0, 1])])  # cart and pole; cos and sin of the angle
 def test_variants_with_memory_see_positions_but_no_velocities(put_back, variant, positions):
     variant.configure()
-    environment = variant.Environment(unittest.mock.Mock(), unittest.mock.Mock())
+    agent = unittest.mock.Mock(**{"brain.server.seen": 2})
+    environment = variant.Environment(agent, unittest.mock.Mock())
     partly, _ = environment.env.reset(seed=7)
     whole, _ = a3c.gym.make(a3c.ENV).reset(seed=7)
     np.testing.assert_array_equal(partly, whole[positions])
@@ -399,7 +439,8 @@ def test_samples_hold_the_memory_of_their_own_thread_and_episode(build):
         assert before[1].any() and not before[0].any()
 
 
-@fault("memory.Brain.build_loss", "later >= 0", "later > 0")
+@fault("returns.GAE.build_loss", "later >= 0", "later > 0")
+@fault("memory.Brain.build_loss", "p[:, :a3c.NUM_ACTIONS]", "p")
 @pytest.mark.parametrize("variant, without_memory, actions, gamma_lambda", [
     (memory, a3c.LocalBrain, [1] * 20, 0.99 * 0.95),
     (memory_pendulum, pendulum.Brain, [[1.0]] * 20, 0.9 * 0.95),
@@ -449,13 +490,13 @@ def test_all_threads_end_whichever_fails_first(build, program, name, owner, meth
 
 
 @fault("ga3c.AskingBrain.update_parameter_server", "self.train_queue = []", "pass")
-@fault("ga3c.main", "|= PREDICTORS | TRAINERS", "|= PREDICTORS")
+@fault("ga3c.main", "|= {*PREDICTORS, *TRAINERS}", "|= PREDICTORS")
 def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
     built = build(ga3c, learners=3)
     built.progress.max_frames = 2000
-    assert built.progress.learners > ga3c.TRAINERS  # the test thread waits for these, too
+    assert built.progress.learning_threads > ga3c.TRAINERS  # the test thread waits for these, too
     built.run()
-    assert built.progress.frames == 2000 and not built.progress.learners
+    assert built.progress.frames == 2000 and not built.progress.learning_threads
     sizes = [point["batch/samples"] for point in points if "batch/samples" in point]
     *learners, _, trainer = built.brains
     rest = len(trainer.train_queue)  # too few for an update
@@ -474,7 +515,7 @@ def test_ga3cs_age_is_the_number_of_updates_since_the_samples_were_begun(build, 
     brain.pull_parameter_server()
     built.server.updates += 3  # by others
     update(brain, *batch(rng, 40))
-    built.progress.learners = {"trainer1"}  # it ends when all samples are used
+    built.progress.learning_threads = {"trainer1"}  # it ends when all samples are used
     with pytest.raises(a3c.Stopped):
         trainer.learn()
     assert points[0] == {"batch/samples": 40, "age": 3}
@@ -491,25 +532,24 @@ def test_what_ga3cs_last_learner_gives_just_before_it_ends_is_still_taken():
         return {"trainer1"}
     progress, plays = unittest.mock.MagicMock(), iter([True, False])
     progress.stopped = False
-    type(progress).learners = unittest.mock.PropertyMock(side_effect=learners)
+    type(progress).learning_threads = unittest.mock.PropertyMock(side_effect=learners)
     samples = ga3c.Queue(progress, maxsize=1)
     assert samples.take() == "the last samples"
 
 
 @fault("ga3c.Worker.predict", "zip(answers,", "zip(answers[::-1],")
-def test_ga3c_gives_each_learner_the_policy_of_its_own_states(build, rng, points):
-    """Usually a learner asks about one, but an agent may ask about several at once."""
+def test_ga3c_gives_each_learner_the_policy_of_its_own_state(build, rng, points):
     built = build(ga3c, learners=8)
-    states = [rng.normal(size=(n, 4)) for n in (1, 1, 3, 1, 2, 1, 1, 1)]
+    states = rng.normal(size=(8, 1, 4))
     for brain, s in zip(built.brains, states):
         built.server.states.give((s, brain.answer))
-    built.progress.learners = {"trainer1"}  # the predictor ends when all are answered
+    built.progress.learning_threads = {"trainer1"}  # the predictor ends when all are answered
     *_, predictor, trainer = built.brains
     with pytest.raises(a3c.Stopped):
         built.learners[-2].learn()
     for brain, s in zip(built.brains, states):
         np.testing.assert_allclose(brain.answer.take(), predictor.predict_p(s), rtol=1e-6)
-    assert points == [{"batch/states": 11}]
+    assert points == [{"batch/states": 8}]
     for brain in predictor, trainer:  # they never pull
         assert brain.weights == built.server.weights  # the same variables, not copies
 
@@ -524,7 +564,7 @@ def test_a_gradient_that_is_not_finite_moves_no_shared_weight(build, monkeypatch
     """It ends the run, and changes nothing that the optimizer or a round keeps either."""
     monkeypatch.setattr(a3c.Environment, "reward", lambda *step: number)
     built = build(program, learners=3)
-    kept = sum(getattr(built.server, "kept", []), [])  # the learners' gradients of a round
+    kept = sum(getattr(built.server, "kept", {}).values(), [])  # the gradients of a round
     shared = [*built.server.weights, *averages(built.server), *kept]
     before = built.values(shared)
     with pytest.raises(tf.errors.InvalidArgumentError, match="the gradient isn't finite"):
@@ -532,11 +572,12 @@ def test_a_gradient_that_is_not_finite_moves_no_shared_weight(build, monkeypatch
     assert same(built.values(shared), before)
 
 
-@fault("synchronous.Server.has_updated", "number not in self.pulled", "False")
-@fault("synchronous.Server.initialize", "tf.add_n(parts) / self.learners", "tf.add_n(parts)")
+@fault("synchronous.Server.initialize", "tf.add_n(parts) / samples", "tf.add_n(parts)")
 @fault("synchronous.Server.initialize", "tf.zeros_like(k)", "tf.identity(k)")
-def test_synchronous_learners_make_one_update_with_the_mean_of_their_gradients(build, rng):
-    """In the second round the last learner has no sample, so its gradient is 0."""
+@fault("synchronous.Server.has_updated", "self.samples = 0", "pass")
+@fault("synchronous.Brain.build_update", "samples * g", "g")
+def test_synchronous_learners_make_one_update_with_the_mean_of_all_their_samples(build, rng):
+    """In the second round the last learner has none."""
     built = build(synchronous, learners=3)
     server = built.server
     server.wait_until = lambda condition: None  # here they work in turn
@@ -545,7 +586,7 @@ def test_synchronous_learners_make_one_update_with_the_mean_of_their_gradients(b
     squares = [np.ones_like(w) for w in wanted]
     for frames, sizes in (30, (12, 5, 8)), (60, (12, 5, 0)):
         built.progress.frames = frames
-        before, gradients = built.values(server.weights), []
+        before, sums = built.values(server.weights), []
         for brain in built.brains:
             brain.pull_parameter_server()
         for brain, n in zip(built.brains, sizes):
@@ -553,13 +594,11 @@ def test_synchronous_learners_make_one_update_with_the_mean_of_their_gradients(b
             samples = batch(rng, n)
             update(brain, *samples)
             if n:
-                gradients.append(gradient(before, *samples))
-        rmsprop(wanted, squares, [sum(of_all) / 3 for of_all in zip(*gradients)])
+                sums.append([n * g for g in gradient(before, *samples)])
+        rmsprop(wanted, squares, [sum(of_all) / sum(sizes) for of_all in zip(*sums)])
         for got, want in zip(built.values(server.weights), wanted):
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
         assert server.frame == frames  # ε follows it
-    with pytest.raises(RuntimeError, match="has to pull before each update"):
-        update(built.brains[0], *samples)
 
 
 @fault("synchronous.Server.initialize", "self.progress.frames", "0")
@@ -570,24 +609,32 @@ def test_synchronous_learners_continue_with_the_epsilon_of_the_checkpoints_frame
 
 
 @fault("synchronous.Agent.explore", "self.brain.server.frame", "frame")
-@fault("synchronous.Server.wait_until", " or len(self.progress.learners) < self.learners", "")
-@pytest.mark.parametrize("learned_mean, frames, return_steps", [
-    (22, 20_000, 5), (199, 1500, 13)])
+@fault("synchronous.Server.frames", "self.frame", "self.progress.frames")
+@fault("synchronous.Server.wait_until",
+       " or len(self.progress.learning_threads) < len(self.learners)", "")
+@pytest.mark.parametrize("learned_mean, frames, return_steps, on_policy", [
+    (22, 20_000, 5, True), (199, 1500, 13, False)])
 def test_the_same_seed_gives_the_same_run_of_synchronous_learners(
-        monkeypatch, capsys, learned_mean, frames, return_steps):
+        monkeypatch, capsys, learned_mean, frames, return_steps, on_policy):
     """All learners end, whether they learn or use up their frames. In the second case returns have
-    more steps than a round, so that some rounds have no samples."""
+    more steps than a round, so that some rounds have no samples. A schedule changes the loss."""
+    class Brain(a3c.LocalBrain):
+        def build_loss(self, *batch):
+            actor, critic, entropy = super().build_loss(*batch)
+            return actor, critic, entropy * self.server.build_part_left()
+    monkeypatch.setattr(clipped.Server, "anneal_frames", 20_000)
+    monkeypatch.setattr(synchronous.Agent, "on_policy", on_policy)
     def wait_until(progress, condition, seconds=None, really=a3c.Progress.wait_until):
         really(progress, condition, seconds)
         if seconds is not None and progress.phase != "evaluating":
-            left.append(set(progress.learners))
+            left.append(set(progress.learning_threads))
     monkeypatch.setattr(a3c.Progress, "wait_until", wait_until)
     monkeypatch.setattr(a3c, "LEARNED_MEAN", learned_mean)
     monkeypatch.setattr(a3c, "N_STEP_RETURN", return_steps)
     runs, left = [], []
     for _ in range(2):
         status, server = run("--workers", 8, "--seed", 7, "--max-frames", frames,
-                             main=synchronous.main)
+                             main=synchronous.main, server_class=clipped.Server, brain_class=Brain)
         out = re.sub(r"\d+\.\d s", "", capsys.readouterr().out)
         # Which of two threads prints first, in the same moment, is chance.
         weights = server.session.run(server.weights)
@@ -595,6 +642,25 @@ def test_the_same_seed_gives_the_same_run_of_synchronous_learners(
     assert runs[0] == runs[1] and runs[0][0] == (LEARNED if learned_mean == 22 else NOT_LEARNED)
     assert any("mean" in line for line in runs[0][1])
     assert left == [set(), set()]  # none waits for one that has ended
+
+
+@fault("returns.SegmentReturns.advantage_push_local_brain", "done or (self.on_policy", "done or (None")
+@pytest.mark.parametrize("on_policy", [True, False])
+def test_samples_of_synchronous_learners_are_played_with_the_weights_of_their_round(
+        build, monkeypatch, on_policy):
+    """In the script's way, the last four of a segment wait for the next update."""
+    def update(brain, really=synchronous.Brain.update_parameter_server):
+        sizes.append(len(brain.train_queue))
+        really(brain)
+    monkeypatch.setattr(synchronous.Brain, "update_parameter_server", update)
+    monkeypatch.setattr(synchronous.Agent, "on_policy", on_policy)
+    built, sizes = build(synchronous, learners=2), []
+    built.progress.max_frames = 40
+    for learner in built.learners:
+        learner.environment.env = EndsAt()
+    built.run()
+    assert sizes[:2] == ([10, 10] if on_policy else [6, 6])
+    assert sizes[2:4] == [10, 10]
 
 
 # Pong
@@ -617,21 +683,28 @@ def test_pongs_states_are_four_pictures_its_actions_are_three_and_its_rewards_po
     assert r == environment.reward(s, 1, r, s, 1, False) == -1
 
 
-@fault("pong.Agent.advantage_push_local_brain", "done or len(self.memory) == a3c.Tmax - 1", "done")
+@fault("returns.SegmentReturns.advantage_push_local_brain", "step == a3c.Tmax", "False")
+@fault("returns.SegmentReturns.advantage_push_local_brain", "len(self.brain.train_queue) + ", "")
+@pytest.mark.parametrize("n", [20, 5])
 @pytest.mark.parametrize("terminal", [True, False])
-def test_pongs_returns_reach_to_the_end_of_their_segment(put_back, rng, terminal):
+def test_returns_reach_to_the_end_of_their_segment_or_n_steps(monkeypatch, rng, n, terminal):
     """47 steps are segments of 20 (Pong's Tmax), 20 and 7. If the last step is terminal, V after it
     doesn't count. The state of step t is the number t."""
-    pong.configure()
-    agent = pong.Agent(unittest.mock.Mock(), None)
+    monkeypatch.setattr(a3c, "Tmax", 20)
+    monkeypatch.setattr(a3c, "N_STEP_RETURN", n)
+    brain = a3c.LocalBrain.__new__(a3c.LocalBrain)  # its queue needs no network
+    brain.train_queue, samples = [], []
+    agent = returns.SegmentReturns(brain, None)
     r = rng.normal(size=47)
     for t in range(47):
         done = t == 46
         agent.advantage_push_local_brain(t, 0, r[t], t + 1, done, done and terminal)
-    samples = [call.args for call in agent.brain.train_push.call_args_list]
+        if (t + 1) % 20 == 0 or done:  # an update
+            samples += brain.train_queue
+            brain.train_queue.clear()
     assert [s for s, *_ in samples] == list(range(47)) and not agent.memory
     for t, (_, _, R, s_, discount) in enumerate(samples):
-        end = min(t - t % 20 + 20, 47)
+        end = min(t + n, t - t % 20 + 20, 47)
         assert R == pytest.approx(sum(0.99 ** k * r[t + k] for k in range(end - t)))
         assert s_ == end
         assert discount == (0 if terminal and end == 47 else pytest.approx(0.99 ** (end - t)))

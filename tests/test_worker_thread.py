@@ -118,7 +118,7 @@ def test_a_learner_that_ends_wakes_the_test_thread():
     learner.environment.run = end
     thread = threading.Thread(target=learner.run)
     thread.start()
-    progress.wait_until(lambda: waits.set() or not progress.learners)
+    progress.wait_until(lambda: waits.set() or not progress.learning_threads)
     thread.join()
     assert not progress.stopped and progress.failure is None
 
@@ -143,7 +143,7 @@ def test_of_several_errors_the_first_one_is_kept_with_the_name_of_its_thread(mon
 @fault("Progress.interrupt", "self.interrupted = True", "pass")
 @fault("Progress.interrupt", "self.stop()", "pass")
 @pytest.mark.parametrize("error", [None, ValueError("on purpose")])
-def test_ctrl_c_stops_a_run_but_a_run_that_is_over_stays_what_it_was(error):
+def test_signals_stop_a_run_but_a_run_that_is_over_stays_what_it_was(error):
     running, over = a3c.Progress(options()), a3c.Progress(options())
     running.interrupt()
     running.interrupt()
@@ -173,12 +173,12 @@ def test_after_a_stop_the_test_thread_does_not_say_not_learned_although_no_learn
     built = Built(1)
     built.progress.interrupt()
     built.run()
-    assert said == [] and not built.progress.learners
+    assert said == [] and not built.progress.learning_threads
 
 
 @fault("Worker_thread.run", "self.progress.stop()", "pass")
 @fault("Worker_thread.run", "self.progress.thread_ended(self.name)", "pass")
-@fault("Progress.thread_ended", "self.learners.discard(name)", "pass")
+@fault("Progress.thread_ended", "self.learning_threads.discard(name)", "pass")
 @pytest.mark.parametrize("returns_at_once, says", [("learn", ["Seed", "Not"]), ("test", ["Seed"])])
 @ends
 def test_a_run_ends_once_all_its_learners_or_its_test_thread_have_returned(
@@ -219,7 +219,7 @@ def test_a_learner_that_hangs_in_its_environment_is_awaited_only_for_a_while(sai
     for thread in threads:
         thread.start()
     built.tester.run()
-    hung = "local_thread1" in progress.learners
+    hung = "local_thread1" in progress.learning_threads
     goes_on.set()
     for thread in threads:
         thread.join()
@@ -254,7 +254,7 @@ def test_counting_and_saving_wait_for_their_locks():
 
 # The threshold and the evaluation
 
-@fault("Progress.episode_ended", "> LEARNED_MEAN", ">= LEARNED_MEAN")
+@fault("Progress.episode_ended", "> threshold", ">= threshold")
 @fault("Worker_thread.evaluate", "mean > LEARNED_MEAN", "True")
 @pytest.mark.parametrize("scores, evaluation_mean, says", [
     ([199] * 9 + [200], 200, ["Threshold", "Evaluation", "Learned"]),
@@ -302,16 +302,16 @@ def test_after_a_failed_evaluation_ten_new_episodes_have_to_reach_the_threshold(
 
 
 @fault("Progress.wait_for_evaluation",
-       'self.wait_until(lambda: self.phase == "evaluating" or not self.learners, GRACE_SECONDS)',
-       "pass")
+       'self.wait_until(lambda: self.phase == "evaluating" or not self.learning_threads,',
+       "max(False,")
 @fault("Progress.wait_for_evaluation",
-       'self.wait_until(lambda: self.phase == "evaluating" or not self.learners,',
-       "self.wait_until(lambda: not self.learners,")
+       'self.wait_until(lambda: self.phase == "evaluating" or not self.learning_threads,',
+       "self.wait_until(lambda: not self.learning_threads,")
 def test_after_the_last_frame_the_test_thread_awaits_the_threshold_until_no_learner_is_left(said):
     built = Built(1, max_frames=1)
     progress = built.progress
     progress.next_frame()  # the last, but its episode may still count
-    rest = while_it_waits(progress, lambda: reach_threshold(progress), progress.learners.clear)
+    rest = while_it_waits(progress, lambda: reach_threshold(progress), progress.learning_threads.clear)
     built.tester.environment.play = lambda env: 200
     built.tester.test()
     assert said == ["Threshold", "Evaluation", "Learned"] and not rest
@@ -321,7 +321,7 @@ def test_after_the_last_frame_the_test_thread_awaits_the_threshold_until_no_lear
 @fault("Worker_thread.evaluate", "brain.pull_parameter_server()", "pass")
 @fault("Worker_thread.evaluate", "brain.server.checkpoint.save()", "pass")
 @fault("Worker_thread.evaluate",
-       "progress.wait_until(lambda: not progress.learners, GRACE_SECONDS)", "pass")
+       "progress.wait_until(lambda: not progress.learning_threads, GRACE_SECONDS)", "pass")
 def test_the_server_keeps_and_saves_the_weights_that_pass_the_evaluation():
     built, evaluated, saved = Built(1), [], []
     server, brain = built.server, built.tester.environment.agent.brain
@@ -334,14 +334,14 @@ def test_the_server_keeps_and_saves_the_weights_that_pass_the_evaluation():
 
     def end_late():
         put(server.session, server.weights, [88] * 6)  # a learner's last update
-        built.progress.learners.clear()
+        built.progress.learning_threads.clear()
     reach_threshold(built.progress)
     built.tester.environment.play = play
     while_it_waits(built.progress, end_late)
     server.checkpoint.save = lambda: saved.extend(built.values(server.weights))
     built.tester.evaluate()
     assert len(evaluated) == 10 and all(same(weights, first) for weights in evaluated)
-    assert not built.progress.learners and same(saved, first)
+    assert not built.progress.learning_threads and same(saved, first)
     assert same(built.values(server.weights), first)
 
 

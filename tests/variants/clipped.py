@@ -17,12 +17,9 @@ high, drops less often than in the script. Clipping alone has the opposite effec
 import sys
 from pathlib import Path
 
-import numpy as np
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import a3c_cartpole as a3c
-
-tf = a3c.tf
+from a3c_cartpole import np, tf
 
 
 class Clipping(a3c.ParameterServer):
@@ -41,14 +38,26 @@ class FallingRate(a3c.ParameterServer):
 
     def initialize(self):
         super().initialize()
-        # Frames of earlier runs count, too.
-        self.progress.max_frames = min(self.progress.max_frames, self.anneal_frames)
+        progress = self.progress
+        if progress.options.play or progress.max_frames <= self.anneal_frames:
+            return
+        progress.max_frames = self.anneal_frames
+        a3c.say(f"The learning rate is 0 after {self.anneal_frames} frames, and the run ends")
+
+    def frames(self):
+        """The frames of all threads, of earlier runs, too."""
+        return self.progress.frames
+
+    def build_part_left(self):
+        """Returns a tensor () that falls from 1 to 0, as the frames rise from 0 to anneal_frames.
+        A rate or a weight of the loss can be a multiple of it."""
+        # TensorFlow calls this Python function whenever it needs the number.
+        frames = tf.py_func(lambda: np.float32(self.frames()), [], tf.float32)
+        frames.set_shape(())
+        return tf.maximum(1.0 - frames / self.anneal_frames, 0.0)
 
     def build_optimizer(self):
-        # TensorFlow calls this Python function in each update.
-        frames = tf.py_func(lambda: np.float32(self.progress.frames), [], tf.float32)
-        frames.set_shape(())
-        rate = tf.train.polynomial_decay(a3c.LEARNING_RATE, frames, self.anneal_frames, 0.0)
+        rate = a3c.LEARNING_RATE * self.build_part_left()
         return tf.train.RMSPropOptimizer(rate, a3c.RMSPROP_DECAY, epsilon=self.epsilon)
 
 
@@ -57,8 +66,9 @@ class Server(Clipping, FallingRate):
 
 
 def main(argv=None):
+    a3c.configure()
     return a3c.main(argv, Server)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    a3c.run_program(main)

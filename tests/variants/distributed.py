@@ -3,16 +3,12 @@
 Python's lock (the GIL) lets only one thread of a process run Python at a time. Several processes
 don't share that lock, or even a machine. Here the parameter server has a process of its own, as in
 Gorila (arXiv:1507.04296), which Ray calls an actor, and so has each worker, which Ray calls a task:
-
     worker -> parameter server: a gradient g; all frames that the worker has played; new scores
     parameter server:           θ <- θ - RMSProp(g)
     worker <- parameter server: θ; all frames that the other workers have played
-
 A worker runs the script's main with its learning threads, which pull from its copy of θ. The
 process that you start doesn't learn. Several times a second it asks the parameter server for new
 scores and all variables. With them it prints, evaluates, saves and films, while the workers go on.
-
-    python tests/variants/distributed.py --processes 2
 """
 import argparse
 import collections
@@ -20,11 +16,9 @@ import contextlib
 import os
 import signal
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-import a3c_cartpole as a3c
-from a3c_cartpole import np, tf
+import synchronous
+from clipped import a3c, np, tf
 
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray prints a warning
 try:
@@ -35,8 +29,8 @@ except ModuleNotFoundError as error:
 
 class Parameters:
     """The parameter server's process, which owns all variables. It answers one call at a time."""
-    def __init__(self, set_up, server_class, words, frames, values):
-        set_up()
+    def __init__(self, constants, server_class, words, frames, values):
+        vars(a3c).update(constants)
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
             self.server = server_class(a3c.open_session(), a3c.Progress(a3c.parse(words)))
             gradients = [tf.placeholder(w.dtype, w.shape) for w in self.server.weights]
@@ -49,30 +43,27 @@ class Parameters:
         load(self.server, self.variables, values)
         self.frames = collections.Counter(earlier=frames)  # of earlier runs, and of each worker
         self.episodes = collections.Counter()  # of each worker
-        self.latest = {}  # the number of each learner's latest call
         self.scores = []  # of all episodes
 
-    def call(self, worker, learner, number, frames, episodes, scores, *gradients):
-        """If an answer gets lost, Ray repeats the call. So calls are numbered, and each tells all
-        frames and episodes of the worker. scores: of the worker's latest episodes."""
+    def call(self, worker, frames, episodes, scores, *gradients):
+        """If an answer gets lost, Ray repeats the call. So each call tells all frames and episodes
+        of the worker. (A second update does no harm.) scores: of the worker's latest episodes."""
         self.frames[worker] = max(frames, self.frames[worker])
         self.server.progress.frames = self.frames.total()
         new = max(episodes - self.episodes[worker], 0)
         self.episodes[worker] += new
         self.scores += scores[-new:] if new else []
-        if number > self.latest.get((worker, learner), 0):
-            self.latest[worker, learner] = number
-            self.weights = self.update(*gradients)
-        return self.server.progress.frames - self.frames[worker], self.weights
+        return self.server.progress.frames - self.frames[worker], self.update(*gradients)
 
     def look(self, seen=0):
-        """Returns the scores after the first `seen` ones, all frames, and the variables' values."""
+        """Returns the scores after the first `seen` ones, all frames, the variables' values, and
+        how many workers have called, where one that was started again is a new one."""
         values = self.server.session.run({v.op.name: v for v in self.variables})
-        return self.scores[seen:], self.frames.total(), values
+        return self.scores[seen:], self.frames.total(), values, len(self.episodes)
 
     def end(self):
-        """Make it look as if all frames had been played, so that the workers end."""
-        self.frames["end"] = self.server.progress.max_frames
+        """Let all frames count as played, so that the workers end."""
+        self.frames.update(missing=self.server.progress.max_frames)
 
 
 def load(server, variables, values):
@@ -90,29 +81,28 @@ def wait_for(answer, progress):
 
 
 class WorkerServer(a3c.ParameterServer):
-    """A worker's copy of the parameter server. parameters: the actor, see `work`."""
+    """A worker's copy of the parameter server. actor: the real one's process, see `work`."""
     def initialize(self):
         super().initialize()
-        _, frames, values = wait_for(self.parameters.look.remote(), self.progress)
+        _, frames, values, _ = wait_for(self.actor.look.remote(), self.progress)
         load(self, self.weights, values)
         self.latest = self.session.run(self.weights)
         self.worker = ray.get_runtime_context().get_worker_id()  # new if Ray starts it again
         self.progress.frames = self.others = frames  # `others`: those of all other workers
-        self.calls = 0  # of all learners here
+        # Between two calls each learner may finish an episode.
+        reported = a3c.PRINT_EPISODES + self.progress.options.workers
+        self.progress.scores = collections.deque(maxlen=reported)
 
     def build_update(self, gradients):
-        weights = tf.py_func(lambda *values: self.call(gradients[0].name, *values), gradients,
-                             [w.dtype for w in self.weights])
+        weights = tf.py_func(self.call, gradients, [w.dtype for w in self.weights])
         return tf.group(*[w.assign(x, read_value=False) for w, x in zip(self.weights, weights)])
 
-    def call(self, learner, *gradients):
-        """Give a learner's gradient to the actor. learner: its name. Returns the new weights."""
+    def call(self, *gradients):
+        """Give a learner's gradient to the actor. Returns the new weights."""
         progress = self.progress
         with progress.changed:
-            self.calls += 1
             report = progress.frames - self.others, progress.episodes, list(progress.scores)
-            call = self.worker, learner, self.calls, *report
-        answer = self.parameters.call.remote(*call, *gradients)
+        answer = self.actor.call.remote(self.worker, *report, *gradients)
         try:
             others, self.latest = wait_for(answer, progress)
         except a3c.Stopped:
@@ -124,35 +114,35 @@ class WorkerServer(a3c.ParameterServer):
         return [np.array(w) for w in self.latest]
 
 
-def work(set_up, actor, server_class, classes, words):
+def work(number, parameters, constants, words, server_class, *classes):
     """A worker: a Ray task. It learns until the run is over or all frames are played."""
-    set_up()
-    a3c.LEARNED_MEAN = float("inf")  # a worker doesn't evaluate
+    vars(a3c).update(constants)
+    a3c.THRESHOLD_MEAN = float("inf")  # a worker doesn't evaluate
     if a3c.SHARE_ONE_CORE and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {cores[int(words[-1]) % len(cores)]})  # the seed: each gets another
+        os.sched_setaffinity(0, {cores[number % len(cores)]})
 
     class Server(WorkerServer, server_class):
-        parameters = actor
+        actor = parameters
     try:
-        a3c.main(words, Server, **classes)
+        a3c.main(words, Server, *classes)
     except SystemExit as error:  # Ray would start the worker again, again and again
         raise RuntimeError(f"sys.exit({error.code!r})") from error
 
 
 class Workers:
-    """All workers. To the script, in the process that the user has started, they are the
-    environment of one learning thread, whose episodes are those of all workers."""
+    """All workers, as the process that the user has started sees them."""
     def __init__(self):
         self.tasks = {}  # and the numbers of their workers
         self.scores = collections.deque()  # of episodes that the script hasn't counted yet
         self.seen = 0
 
-    def start(self, server, own, set_up, server_class, classes):
+    def start(self, server, own, server_class, *classes):
         """Start Ray, the actor and the tasks. server: the script's, whose variables have values."""
         progress = server.progress
         seed = progress.options.seed
         progress.options.workers = own.processes * own.workers  # for the script's first line
+        self.called = own.processes  # workers that have called, at least
         # The other processes find the user's modules, and set TensorFlow up, as this one does.
         env_vars = {name: value for name, value in os.environ.items() if name.startswith("TF_")}
         env_vars["PYTHONPATH"] = os.pathsep.join(sys.path)
@@ -160,28 +150,30 @@ class Workers:
             ray.init(own.address, logging_level="ERROR", log_to_driver=False,
                      runtime_env={"env_vars": env_vars})
         except Exception as error:
-            a3c.refuse(f"argument --address: {str(error).splitlines()[0]}")
+            a3c.refuse(f"Ray doesn't start (argument --address): {a3c.reason(error)}")
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # instead of Ray's handler
         self.server = server
         if progress.stopped:  # by Ctrl-C, while Ray started
             return
         self.variables = tf.global_variables("parameter_server/")
         values = server.session.run({v.op.name: v for v in self.variables})
+        constants = a3c.constants()
         words = ["--render", "none", "--workers", str(own.workers),
                  "--max-frames", str(progress.max_frames), "--seed"]
         # num_cpus=0: Ray doesn't limit the processes to the number of cores.
         # max_task_retries=-1: Ray repeats a call that got lost on its way.
         self.actor = ray.remote(num_cpus=0, max_task_retries=-1)(Parameters).remote(
-            set_up, server_class, [*words, str(seed)], progress.frames, values)
+            constants, server_class, [*words, str(seed)], progress.frames, values)
         ray.get(self.actor.look.remote(), timeout=300)  # raises what went wrong at its start
         task = ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(work)
         for number in range(1, own.processes + 1):
             if progress.stopped:  # while the actor started
                 return
-            words_ = [*words, str(seed + number)]  # each worker plays other episodes
-            self.tasks[task.remote(set_up, self.actor, server_class, classes, words_)] = number
+            own_words = [*words, str(seed + number)]  # each worker plays other episodes
+            worker = task.remote(number, self.actor, constants, own_words, server_class, *classes)
+            self.tasks[worker] = number
 
-    def run(self):
+    def next_score(self):
         """Wait for the next episode of any worker. Returns its score."""
         progress = self.server.progress
         while not self.scores:
@@ -191,7 +183,11 @@ class Workers:
                 self.actor.end.remote()
                 raise a3c.Stopped
             ended, _ = ray.wait(list(self.tasks), timeout=0.2)
-            new, frames, values = wait_for(self.actor.look.remote(self.seen), progress)
+            look = self.actor.look.remote(self.seen)
+            new, frames, values, called = wait_for(look, progress)
+            if called > self.called:
+                self.called = called
+                print("A worker has died, and was started again", file=sys.stderr)
             if progress.phase == "learned":  # the weights that have passed must stay
                 continue
             self.scores += new
@@ -204,7 +200,8 @@ class Workers:
                 try:
                     ray.get(task)
                 except ray.exceptions.RayTaskError as error:
-                    raise RuntimeError(f"worker {number} failed") from error
+                    what = a3c.reason(error.cause)
+                    raise RuntimeError(f"worker {number} failed: {what}") from error
                 except ray.exceptions.RayError:  # Ray has started it three more times
                     print(f"Worker {number} has died too often, and is given up", file=sys.stderr)
         return self.scores.popleft()
@@ -220,10 +217,11 @@ class Workers:
         ray.shutdown()
 
 
-def main(argv=None, server_class=a3c.ParameterServer, configure=bool, **classes):
-    """The script's main in several processes. classes: brain_class and so on. configure: a function
-    that each process calls first; only the script's constants have your values there anyway."""
-    configure()
+def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain,
+         agent_class=a3c.Agent, environment_class=a3c.Environment):
+    """The script's main in several processes, all of which have your values of its constants."""
+    if issubclass(server_class, synchronous.Server):
+        a3c.refuse("distributed.py doesn't go with synchronous.py")
     parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, allow_abbrev=False,
                                      epilog="All other options: a3c_cartpole.py --help")
     add = parser.add_argument
@@ -234,29 +232,24 @@ def main(argv=None, server_class=a3c.ParameterServer, configure=bool, **classes)
     own, words = parser.parse_known_args(argv)
     if min(own.processes, own.workers) < 1:
         parser.error("--processes and --workers must be at least 1")
-    constants = {name: getattr(a3c, name) for name in (*filter(str.isupper, vars(a3c)), "Tmax")}
     workers = Workers()
-
-    def set_up():
-        configure()
-        vars(a3c).update(constants)
 
     class Server(server_class):
         def initialize(self):
             super().initialize()  # what is refused is refused here
             if not self.progress.options.play:
-                workers.start(self, own, set_up, server_class, classes)
+                workers.start(self, own, server_class, brain_class, agent_class, environment_class)
 
-    class Worker(a3c.Worker_thread):
-        """The script's only learning thread here. Its environment is all workers."""
-        def learn(self):
-            self.environment = workers
-            super().learn()
+    class Environment(environment_class):
+        def run(self):
+            """The script's only learning thread here doesn't play: its episodes are those of all
+            workers."""
+            return workers.next_score()
 
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for `end`; the script's main reacts to it
+    # The script's main reacts to signals. Before and after it they could leave processes behind.
+    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in a3c.SIGNALS}
     try:
-        return a3c.main([*words, "--workers", "1"], Server, worker_class=Worker, **classes)
+        return a3c.main([*words, "--workers", "1"], Server, brain_class, agent_class, Environment)
     finally:
         workers.end()
         for number, handler in handlers.items():
@@ -264,4 +257,4 @@ def main(argv=None, server_class=a3c.ParameterServer, configure=bool, **classes)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    a3c.run_program(main)

@@ -1,7 +1,6 @@
 """GA3C: other threads predict and train for the learners, in batches.
 
-An A3C learner asks its own copy of the network about one state at a time. Here all learners share
-one network, and extra threads run it for them. The formulas are the script's.
+Here all learners share one network, and extra threads run it for them:
     learner:  state   -> queue -> predictor, all waiting states at once -> π, back to each learner
               samples -> queue -> trainer, once there are enough -> an update of the one network
 One call for many states costs little more than a call for one. That pays with large networks such
@@ -9,18 +8,15 @@ as Pong's, above all on a GPU (this program uses only the CPU). The price: the n
 learning while samples wait, so they come from an older policy.
 
 GA3C is from Babaeizadeh et al., arXiv:1611.06256. What to look at (--logdir): batch/states and
-batch/samples say how many states or samples shared a call. age says how many updates happened while
-the newest samples of a batch were collected and waited.
+batch/samples say how many shared a call, and age how many updates happened while the newest samples
+of a batch were collected and waited.
 """
 import contextlib
 import queue
-import sys
-from pathlib import Path
 
-import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-import a3c_cartpole as a3c
+import returns
+import synchronous
+from clipped import a3c, np
 
 PREDICTORS = {"predictor1"}  # the names of these threads
 TRAINERS = {"trainer1"}
@@ -44,7 +40,7 @@ class Queue(queue.Queue):
         learners = True
         while learners and not self.progress.stopped:
             # Look here before the queue, because the last learner may give something and end.
-            learners = self.progress.learners - PREDICTORS - TRAINERS
+            learners = self.progress.learning_threads - PREDICTORS - TRAINERS
             with contextlib.suppress(queue.Empty):
                 return self.get(timeout=0.1)
         raise a3c.Stopped
@@ -67,11 +63,10 @@ class Worker(a3c.Worker_thread):
             with contextlib.suppress(queue.Empty):
                 while True:
                     asked.append(brain.server.states.get_nowait())
-            states, answers = zip(*asked)
+            states, answers = zip(*asked)  # one state from each
             p = brain.predict_p(np.concatenate(states))
-            ends = np.cumsum([len(s) for s in states])  # usually each has asked about one state
-            for answer, own in zip(answers, np.split(p, ends)):
-                answer.give(own)
+            for answer, own in zip(answers, p):
+                answer.give(own[np.newaxis])
             self.progress.add_to_curves({"batch/states": len(p)})
 
     def train(self, brain):
@@ -85,11 +80,12 @@ class Worker(a3c.Worker_thread):
                 age = brain.server.updates - begun
                 self.progress.add_to_curves({"batch/samples": size, "age": age})
                 brain.update_parameter_server()
-                brain.server.updates += 1
+                with self.progress.changed:
+                    brain.server.updates += 1
 
 
 class AskingBrain:
-    """A learner's brain, with LocalBrain's methods. The predictors and trainers do the work."""
+    """A learner's brain, with LocalBrain's methods."""
     def __init__(self, server):
         self.server = server
         self.train_queue = []
@@ -113,20 +109,25 @@ class AskingBrain:
 def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain,
          agent_class=a3c.Agent, environment_class=a3c.Environment):
     """The script's main, with predictors and trainers."""
+    if not (PREDICTORS and TRAINERS):
+        a3c.refuse("there must be a predictor and a trainer")
+    if issubclass(server_class, synchronous.Server) or issubclass(brain_class, returns.GAE):
+        a3c.refuse("ga3c.py goes neither with synchronous.py nor with GAE or an LSTM")
+
     class Server(server_class):
         def __init__(self, session, progress):
             super().__init__(session, progress)
             self.states = Queue(progress, maxsize=progress.options.workers)  # (state, for answer)
             self.samples = Queue(progress, maxsize=4)  # (updates when they were begun, samples)
             self.updates = 0  # only for the curves
-            # The test thread may push only after the trainers have ended, as after the learners.
-            progress.learners |= PREDICTORS | TRAINERS
+            # They learn, too: the test thread must wait for their end before it pushes.
+            progress.learning_threads |= {*PREDICTORS, *TRAINERS}
 
     def make_brain(name, server):
-        if name in server.progress.learners - PREDICTORS - TRAINERS:
-            return AskingBrain(server)
         if name == "test_thread":  # has a network of its own, because its policy must not change
             return brain_class(name, server)
+        if name not in PREDICTORS | TRAINERS:
+            return AskingBrain(server)
         # A brain of this name shares the variables of the server's network.
         with a3c.tf.variable_scope("", reuse=a3c.tf.AUTO_REUSE):
             return brain_class("parameter_server", server)
@@ -135,4 +136,4 @@ def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    a3c.run_program(main)

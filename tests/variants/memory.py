@@ -2,51 +2,25 @@
 
 A network that sees only where the cart and the pole *are* can't know how fast they move. This
 program adds an LSTM, which remembers. In each step it combines what it sees, x, with its last
-output, h, and adds to its cell c, which is the memory. Three gates, sigmoids between 0 and 1,
-control this: input (from i), forget (from f; at 1 the cell keeps everything) and output (from o).
+output, h, and adds to its cell c. Three gates, sigmoids between 0 and 1, control this: input (from
+i), forget (from f; at 1 the cell keeps everything) and output (from o).
     i, g, f, o = the four parts of [x, h]·w + b
     c' = sigmoid(f + 1)·c + sigmoid(i)·tanh(g)
     h' = sigmoid(o)·tanh(c')
 Actor and critic see h'. A state here is what is seen and what is remembered: [x, c, h].
 
-Each sample is a single step. An update takes all samples since the previous update, in order. The
-LSTM goes through them again, starting from the memory that is stored with the first. δ says how
-much better a step was than expected. The advantage is a weighted sum of this δ and all later ones
-in the update:
-    δₜ = rₜ + γ·V(sₜ₊₁) - V(sₜ)      Aₜ = δₜ + γλ·δₜ₊₁ + (γλ)²·δₜ₊₂ + ...
-λ = 0 gives the one-step advantage. λ = 1 takes all rewards up to the last sample, and then V. In
-between there is less bias than with 0, and less noise than with 1.
+Each sample is a single step, and the advantage is that of returns.py. At an update the LSTM goes
+through all samples again, in order, starting from the memory that is stored with the first.
 
-The LSTM is from Hochreiter and Schmidhuber (1997) and Gers et al. (2000), and the advantage from
-Schulman et al., arXiv:1506.02438. The A3C paper, arXiv:1602.01783, also uses an LSTM. What to look
-at when it runs: with memory, the pole stays up. With --no-memory the script's own network, with 32
-units, takes the place of the LSTM's, and the task is never learned.
+The LSTM is from Hochreiter and Schmidhuber (1997) and Gers et al. (2000); the A3C paper,
+arXiv:1602.01783, also uses one. What to look at when it runs: with --no-memory the script's own
+network, with 32 units, takes the place of the LSTM's, and the task is never learned.
 """
 import argparse
-import sys
-from pathlib import Path
 
-import numpy as np
-
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2])]
-import a3c_cartpole as a3c
 import clipped
-
-tf = a3c.tf
-SEEN = 2  # numbers of an observation that the network sees
-CELLS = 32  # of the LSTM
-LAMBDA = 0.95
-
-
-class PartlySeen(a3c.gym.ObservationWrapper):
-    """Shows only a part of each observation. seen: the indices to keep."""
-    def __init__(self, env, seen):
-        super().__init__(env)
-        self.seen = list(seen)
-        self.observation_space = a3c.gym.spaces.Box(-np.inf, np.inf, (len(seen),), np.float32)
-
-    def observation(self, s):
-        return s[self.seen]
+import returns
+from clipped import a3c, np, tf
 
 
 def lstm(name, inputs, cells):
@@ -66,36 +40,32 @@ def lstm(name, inputs, cells):
     return remember
 
 
-class Server(clipped.Clipping):
+class NoMemory(clipped.Clipping):
+    seen = 2  # numbers that the environment shows
+    remembered = 0  # numbers that the agent adds to them
+
+
+class Server(NoMemory):
+    cells = 32
+    remembered = 2 * cells
+
     def _build_model(self):
-        remember = lstm("lstm", SEEN, CELLS)
-        actor = tf.get_variable("actor/weights", (CELLS, a3c.NUM_ACTIONS))
-        critic = tf.get_variable("critic/weights", (CELLS, 1))
+        remember = lstm("lstm", self.seen, self.cells)
+        actor = tf.get_variable("actor/weights", (self.cells, a3c.NUM_ACTIONS))
+        critic = tf.get_variable("critic/weights", (self.cells, 1))
 
         def forward(s):
             """From successive states (T, 66) to p = [π, c', h'] (T, 66), and V (T,)."""
-            x, c, h = tf.split(s, [SEEN, CELLS, CELLS], axis=1)
+            x, c, h = tf.split(s, [self.seen, self.cells, self.cells], axis=1)
             c, h = remember(x, c[:1], h[:1])  # the first memory; the LSTM computes the rest
             policy = tf.nn.softmax(h @ actor)
             return tf.concat([policy, c, h], axis=1), tf.squeeze(h @ critic, axis=1)
         return forward
 
 
-class Brain(a3c.LocalBrain):
-    def predict_p(self, s):
-        p = super().predict_p(s)
-        self.remembered = p[0, a3c.NUM_ACTIONS:]  # c' and h', which the agent keeps
-        return p[:, :a3c.NUM_ACTIONS]
-
+class Brain(returns.GAE):
     def build_loss(self, p, v, a, target):
-        delta = target - v  # of single steps: (T,)
-        t = tf.range(tf.size(delta))
-        later = tf.cast(t - t[:, tf.newaxis], tf.float32)  # u - t in row t and column u: (T, T)
-        weights = tf.where(later >= 0, (a3c.GAMMA * LAMBDA) ** later, tf.zeros_like(later))
-        advantage = tf.linalg.matvec(weights, delta)  # Aₜ = Σ (γλ)^(u - t)·δᵤ, for all u ≥ t
-        policy = p[:, :a3c.NUM_ACTIONS]
-        # The script subtracts v from this target, which leaves A.
-        return super().build_loss(policy, v, a, tf.stop_gradient(v + advantage))
+        return super().build_loss(p[:, :a3c.NUM_ACTIONS], v, a, target)  # the policy alone
 
 
 class Agent(a3c.Agent):
@@ -105,13 +75,13 @@ class Agent(a3c.Agent):
         self.forget()
 
     def forget(self):
-        self.remembered = np.zeros(2 * CELLS, np.float32)
+        self.remembered = np.zeros(self.brain.server.remembered, np.float32)
 
     def policy(self, s):
         self.s = self.with_memory(s)
         p = super().policy(self.s)
-        self.remembered = self.brain.remembered
-        return p
+        self.remembered = np.float32(p[a3c.NUM_ACTIONS:])  # c' and h'
+        return p[:a3c.NUM_ACTIONS]
 
     def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
         s_ = self.with_memory(s_)
@@ -126,11 +96,9 @@ class Remembering(a3c.Environment):
     """An environment whose agent remembers during an episode."""
     def __init__(self, agent, progress):
         super().__init__(agent, progress)
-        if a3c.N_STEP_RETURN != 1:
-            a3c.refuse("with memory, N_STEP_RETURN must be 1: the advantage sums over single steps")
-        seen = self.env.observation_space.shape
-        if seen != (SEEN,):
-            a3c.refuse(f"an observation has shape {seen}, but SEEN is {SEEN}")
+        shown, seen = self.env.observation_space.shape, agent.brain.server.seen
+        if shown != (seen,):
+            a3c.refuse(f"an observation has shape {shown}, but the server's `seen` is {seen}")
 
     def reset(self, env):
         self.agent.forget()
@@ -139,22 +107,21 @@ class Remembering(a3c.Environment):
 
 class Environment(Remembering):
     """CartPole without its velocities."""
-    seen = 0, 2  # the cart's position and the pole's angle
+    seen = [0, 2]  # of an observation: the cart's position and the pole's angle
 
     def make(self, render_mode=None):
-        return PartlySeen(super().make(render_mode), self.seen)
+        space = a3c.gym.spaces.Box(-np.inf, np.inf, (len(self.seen),))
+        env = super().make(render_mode)
+        return a3c.gym.wrappers.TransformObservation(env, lambda s: s[self.seen], space)
 
 
-def configure(memory=True):
-    global CELLS
-    CELLS = 32 if memory else 0
-    a3c.HIDDEN_UNITS = 32  # of the script's network, without memory
-    a3c.NUM_STATES = SEEN + 2 * CELLS
-    a3c.N_WORKERS = 4
-    a3c.LEARNING_RATE = 2e-3
-    a3c.N_STEP_RETURN = 1  # a sample is one step; the advantage sums over steps
-    a3c.Tmax = 20
-    a3c.EPS_START = 0.0  # drawing from π explores enough
+# A sample is one step, and drawing from π explores enough.
+SETTINGS = {"N_WORKERS": 4, "Tmax": 20, "N_STEP_RETURN": 1, "EPS_START": 0.0}
+
+
+def configure(server_class=Server):
+    a3c.configure(**SETTINGS, NUM_STATES=server_class.seen + server_class.remembered,
+                  HIDDEN_UNITS=32, LEARNING_RATE=2e-3)
 
 
 def parse(argv, description):
@@ -169,9 +136,10 @@ def parse(argv, description):
 
 def main(argv=None):
     memory, words = parse(argv, "Learn CartPole without its velocities, by remembering.")
-    configure(memory)
-    return a3c.main(words, Server if memory else clipped.Clipping, Brain, Agent, Environment)
+    server_class = Server if memory else NoMemory
+    configure(server_class)
+    return a3c.main(words, server_class, Brain, Agent, Environment)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    a3c.run_program(main)

@@ -1,59 +1,47 @@
 """Memory and continuous actions together: Pendulum without its velocity.
 
-This program adds nothing new. It combines memory.py, which remembers with an LSTM, and pendulum.py,
-whose actions are torques. The network sees where the pendulum points, cos θ and sin θ, but not how
-fast it turns. Actor and critic each have an LSTM of their own. The layers after each LSTM also see
-x, so that the LSTM itself only has to remember. Gradients are clipped and the learning rate falls,
-as in clipped.py.
+This program combines memory.py, which remembers with an LSTM, and pendulum.py, whose actions are
+torques. The network sees where the pendulum points, cos θ and sin θ, but not how fast it turns.
+Actor and critic each have an LSTM. The layers after it also see x, so that it only has to remember.
 
-MorvanZhou's A3C_RNN.py also has a recurrent network on Pendulum, but it sees the velocity. What to
-look at when it runs: the score starts at about -1,200 and rises, with setbacks, for half a million
-frames. With --no-memory the network is pendulum.py's, and the task isn't learned.
+What to look at when it runs: the score starts at about -1,200 and rises, with setbacks, for half a
+million frames. With --no-memory the network is pendulum.py's, and the task isn't learned.
 """
-import sys
-from pathlib import Path
-
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2])]
-import a3c_cartpole as a3c
 import clipped
 import memory
 import pendulum
-from memory import SEEN
-
-tf = a3c.tf
-CELLS = 64  # of each LSTM
+from clipped import a3c, tf
 
 
-class Server(clipped.Server):
+class NoMemory(clipped.FallingRate, pendulum.Server):
+    """pendulum.py's network."""
     anneal_frames = 1_000_000
     epsilon = 1e-5
+    max_norm = 0.5
+    state_scale = 1, 1  # cos θ and sin θ need none
+    seen = 2
+    remembered = 0
+
+
+class Server(NoMemory):
+    cells = 64  # of each LSTM
+    remembered = 4 * cells
 
     def _build_model(self):
-        remember_for_actor = memory.lstm("actor/lstm", SEEN, CELLS)
-        remember_for_critic = memory.lstm("critic/lstm", SEEN, CELLS)
-        actor, critic = head("actor", a3c.NUM_ACTIONS), head("critic", 1)
+        remember_for_actor = memory.lstm("actor/lstm", self.seen, self.cells)
+        remember_for_critic = memory.lstm("critic/lstm", self.seen, self.cells)
+        actor = pendulum.network("actor", self.seen + self.cells, a3c.NUM_ACTIONS)
+        critic = pendulum.network("critic", self.seen + self.cells, 1)
 
         def forward(s):
             """From successive states (T, 258) to p = [μ, σ, c', h'] (T, 258), and V (T,)."""
-            x, c1, c2, h1, h2 = tf.split(s, [SEEN] + 4 * [CELLS], axis=1)
+            x, c1, c2, h1, h2 = tf.split(s, [self.seen] + 4 * [self.cells], axis=1)
             c1, h1 = remember_for_actor(x, c1[:1], h1[:1])
             c2, h2 = remember_for_critic(x, c2[:1], h2[:1])
-            mean, spread = tf.split(actor(x, h1), 2, axis=1)
-            mean, spread = pendulum.MAX_TORQUE * tf.tanh(mean), tf.nn.softplus(spread) + 1e-3
-            p = tf.concat([mean, spread, c1, c2, h1, h2], axis=1)
-            return p, tf.squeeze(critic(x, h2), axis=1)
+            p = self.mean_and_spread(actor(tf.concat([x, h1], axis=1)))
+            v = tf.squeeze(critic(tf.concat([x, h2], axis=1)), axis=1)
+            return tf.concat([p, c1, c2, h1, h2], axis=1), v
         return forward
-
-
-def head(name, outputs):
-    """Two layers from what is seen, x, and the LSTM's output h, to the outputs."""
-    hidden = a3c.layer(name + "/hidden", SEEN + CELLS, a3c.HIDDEN_UNITS)
-    output = a3c.layer(name + "/output", a3c.HIDDEN_UNITS, outputs)
-
-    def forward(x, h):
-        both = tf.concat([x, h], axis=1)
-        return tf.nn.xw_plus_b(tf.nn.relu(tf.nn.xw_plus_b(both, *hidden)), *output)
-    return forward
 
 
 class Brain(memory.Brain, pendulum.Brain):
@@ -65,33 +53,21 @@ class Agent(memory.Agent, pendulum.Agent):
 
 
 class Environment(memory.Environment, pendulum.Environment):
-    seen = 0, 1  # cos θ and sin θ
+    seen = [0, 1]  # cos θ and sin θ
 
 
-class NoMemoryServer(Server):
-    """Has pendulum.py's layers, without an LSTM."""
-    state_scale = 1.0  # cos θ and sin θ need none
-    _build_model = pendulum.Server._build_model
-
-
-def configure(with_memory=True):
-    pendulum.configure()
-    memory.configure()
-    memory.CELLS = 2 * CELLS if with_memory else 0  # of both LSTMs
-    a3c.NUM_STATES = SEEN + 2 * memory.CELLS
-    a3c.HIDDEN_UNITS = 64
-    a3c.MAX_FRAMES = Server.anneal_frames
-    a3c.LEARNING_RATE = 7e-4
-    a3c.LOSS_ENTROPY = 0.003
-    a3c.GAMMA = 0.9
+def configure(server_class=Server):
+    a3c.configure(**pendulum.TASK, **memory.SETTINGS, HIDDEN_UNITS=64, LEARNING_RATE=7e-4,
+                  NUM_STATES=server_class.seen + server_class.remembered, LOSS_ENTROPY=0.003,
+                  GAMMA=0.9, MAX_FRAMES=server_class.anneal_frames)
 
 
 def main(argv=None):
     with_memory, words = memory.parse(argv, "Learn Pendulum without its velocity, by remembering.")
-    configure(with_memory)
-    server_class = Server if with_memory else NoMemoryServer
+    server_class = Server if with_memory else NoMemory
+    configure(server_class)
     return a3c.main(words, server_class, Brain, Agent, Environment)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    a3c.run_program(main)

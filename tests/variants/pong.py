@@ -8,25 +8,23 @@ for each point, and -1 for each of the opponent's. The score is their sum, from 
 background's grey is subtracted, so that it becomes 0. Otherwise it switches off many units at the
 start for good, and nothing is learned.
 
-Gradients are clipped and the rate falls as in clipped.py. (The rate falls so slowly that it hardly
-matters here.) The numbers are miyosuda's, except RMSProp's epsilon, which is from OpenAI Baselines'
-A2C, and the weight of the critic's loss, which is half as large in his program. His loss is the sum
-over the 20 samples of an update and the script's is the mean, so his norm of 40 becomes 40/20. (He
-clips each array by itself; here all are clipped together.)
+Gradients are clipped and the rate falls, so slowly that it hardly matters. The numbers are
+miyosuda's, except RMSProp's epsilon, which is from OpenAI Baselines' A2C, and the weight of the
+critic's loss, which is half as large in his program. His loss is the sum over the 20 samples of an
+update and the script's is the mean, so his norm of 40 becomes 40/20. (He clips each array by
+itself; here all are clipped together.)
 
-The task is from the A3C paper, arXiv:1602.01783. It takes about two million steps, each of four
-pictures of the game. Use --checkpoint: the next run continues where the last one stopped. What to
-look at (--logdir): for a long time the score stays near -20. Then it climbs within a few hundred
-games.
+The task is from the A3C paper, arXiv:1602.01783. It takes about two million steps. Use
+--checkpoint: the next run continues where the last one stopped. What to look at (--logdir): for a
+long time the score stays near -20. Then it climbs within a few hundred games.
 """
 import os
 import sys
-from pathlib import Path
 
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # oneDNN halves the time of large updates
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2])]
-import a3c_cartpole as a3c
 import clipped
+import returns
+from clipped import a3c, tf
 
 try:
     import ale_py
@@ -34,9 +32,12 @@ try:
 except ModuleNotFoundError as error:
     sys.exit(f"{error}: run  pip install -r tests/requirements.txt")
 
-gym, tf = a3c.gym, a3c.tf
+if os.environ["TF_ENABLE_ONEDNN_OPTS"] != "1":  # the script was imported first
+    print("oneDNN is off, so Pong is slow: import pong before all others", file=sys.stderr)
+gym = a3c.gym
 gym.register_envs(ale_py)
 PICTURES = 4, 84, 84
+NUM_STATES = 4 * 84 * 84
 BACKGROUND = 87  # the grey of most pixels
 UNITS = 256  # of the hidden layer
 ACTIONS = 0, 2, 3  # of Pong's six: stay, up, down
@@ -57,7 +58,7 @@ class Server(clipped.Server):
         def features(s):
             x = tf.transpose(tf.reshape(s, (-1, *PICTURES)), (0, 2, 3, 1))  # pictures last
             x = (x - BACKGROUND) / 255
-            for (w, b), stride in (conv1, 4), (conv2, 2):  # 84 -> 20 -> 9 pixels
+            for (w, b), stride in ((conv1, 4), (conv2, 2)):  # 84 -> 20 -> 9 pixels
                 x = tf.nn.relu(tf.nn.conv2d(x, w, stride, "VALID") + b)
             return tf.nn.relu(tf.nn.xw_plus_b(tf.reshape(x, (-1, 9 * 9 * 32)), *hidden))
         return features
@@ -74,35 +75,13 @@ class Server(clipped.Server):
         return forward
 
 
-class ThreeActions(gym.ActionWrapper):
-    def __init__(self, env):
-        super().__init__(env)
-        self.action_space = gym.spaces.Discrete(len(ACTIONS))
-
-    def action(self, a):
-        return ACTIONS[a]
-
-
-class Agent(a3c.Agent):
-    def __init__(self, brain, rng):
-        super().__init__(brain, rng)
-        if a3c.N_STEP_RETURN < a3c.Tmax:
-            a3c.refuse("N_STEP_RETURN must not be less than Tmax: a return reaches that far")
-
-    def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
-        """The paper's returns. A segment is the Tmax steps between two updates. Each return sums
-        the rewards up to the end of its segment, and then adds V. So no sample waits for the next
-        update, when the weights are newer."""
-        end = done or len(self.memory) == a3c.Tmax - 1  # this step completes the segment
-        super().advantage_push_local_brain(s, a, r, s_, end, terminal)
-
-
 class Environment(a3c.Environment):
     def make(self, render_mode=None):
         # AtariPreprocessing gets its own pictures; a film shows the game's, in colour.
         env = gym.make(a3c.ENV, render_mode=render_mode and "rgb_array")
         env = gym.wrappers.FrameStackObservation(gym.wrappers.AtariPreprocessing(env), PICTURES[0])
-        env = ThreeActions(gym.wrappers.FlattenObservation(env))
+        env = gym.wrappers.TransformAction(gym.wrappers.FlattenObservation(env), lambda a: ACTIONS[a],
+                                           gym.spaces.Discrete(len(ACTIONS)))
         if render_mode is not None:
             env = gym.wrappers.RenderCollection(env)  # a whole episode, as RecordVideo wants
         return env
@@ -111,23 +90,20 @@ class Environment(a3c.Environment):
         return r
 
 
+# Most of the time goes into long graph calls, without the GIL, so learners don't share a core.
+SETTINGS = {"ENV": "PongNoFrameskip-v4", "NUM_ACTIONS": len(ACTIONS), "LEARNED_MEAN": 18,
+            "MAX_FRAMES": 10_000_000, "SHARE_ONE_CORE": False, "Tmax": 20, "EPS_START": 0.0,
+            "LEARNING_RATE": 7e-4}
+
+
 def configure():
-    a3c.ENV = "PongNoFrameskip-v4"
-    a3c.NUM_STATES = 4 * 84 * 84
-    a3c.NUM_ACTIONS = len(ACTIONS)
-    a3c.LEARNED_MEAN = 18
-    a3c.MAX_FRAMES = 10_000_000
-    a3c.SHARE_ONE_CORE = False  # most of the time goes into long graph calls, without the GIL
-    a3c.Tmax = 20
-    a3c.N_STEP_RETURN = 20
-    a3c.EPS_START = 0.0
-    a3c.LEARNING_RATE = 7e-4
+    a3c.configure(**SETTINGS, NUM_STATES=NUM_STATES, N_STEP_RETURN=20)
 
 
 def main(argv=None):
     configure()
-    return a3c.main(argv, Server, agent_class=Agent, environment_class=Environment)
+    return a3c.main(argv, Server, agent_class=returns.SegmentReturns, environment_class=Environment)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    a3c.run_program(main)

@@ -1,99 +1,101 @@
 """Synchronous A3C, called A2C: the learners wait for each other.
 
-The script's learners update the shared weights whenever they are ready, so a gradient may be stale.
-Here no gradient is. All learners work in rounds:
+All learners work in rounds, so that no gradient is stale:
     pull    all of them have the same weights
     play    up to ten steps each, at the same time
-    update  the last one to finish applies the mean of all their gradients, as one update
-The formulas are the script's, so the difference shows what asynchronous learners gain and lose.
-They make eight small updates where this program makes one, which has less noise.
+    update  the last one to finish makes one update, with the mean over the samples of all
+No return looks beyond the end of its round, so no sample waits for the next one, when the weights
+are newer: learning is on-policy. Where this program makes one update, the script makes eight.
 
 After an update the learners go on one after the other, and only then do they play at the same time
 again. So the same seed gives the same run, with any number of learners.
 
 A2C is from OpenAI Baselines (https://openai.com/index/openai-baselines-acktr-a2c/). What to look at
-when it runs: how many more frames it needs than the script. A higher LEARNING_RATE makes up for
-some of them.
+when it runs: how many more frames it needs than the script.
 """
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-import a3c_cartpole as a3c
-
-tf = a3c.tf
+import returns
+from returns import a3c, tf
 
 
 class Server(a3c.ParameterServer):
-    """Counts who has finished a round, and makes the update. `progress.changed` is the lock."""
+    """Notes who has finished a round, and makes the update. `progress.changed` is the lock."""
     def __init__(self, session, progress):
         super().__init__(session, progress)
-        self.learners = len(progress.learners)
-        self.kept = []  # for each brain, in order: variables for its gradients
-        self.updated, self.pulled = set(), set()  # numbers of learners that have in this round
+        self.learners = sorted(progress.learning_threads)
+        self.kept = {}  # for each brain's name: variables for the sum of its samples' gradients
+        self.samples = 0  # in this round
+        self.updated, self.pulled = set(), set()  # the learners that have in this round
 
     def build_update(self, gradients):
         """A learner's own update adds to its gradients, for the update of all."""
         kept = [tf.Variable(tf.zeros(w.shape), trainable=False) for w in self.weights]
-        self.kept.append(kept)
+        self.kept[tf.get_default_graph().get_name_scope()] = kept
         return tf.group(*[k.assign_add(g, read_value=False) for k, g in zip(kept, gradients)])
 
     def initialize(self):
         if self.learners:  # there are none with --play
-            kept = self.kept[:self.learners]  # the test thread's brain is the last
-            means = [tf.add_n(parts) / self.learners for parts in zip(*kept)]
+            kept = [self.kept[name] for name in self.learners]
+            samples = tf.placeholder(tf.float32, ())
+            means = [tf.add_n(parts) / samples for parts in zip(*kept)]
             with tf.control_dependencies([super().build_update(means)]):
-                # A learner may have no sample in the next round, and then its gradient is 0.
                 forget = [k.assign(tf.zeros_like(k), read_value=False) for k in sum(kept, [])]
-            self.update = a3c.GraphCall(self.session, targets=forget)
+            self.update = a3c.GraphCall(self.session, [samples], targets=forget)
         super().initialize()
         self.frame = self.progress.frames
 
-    def has_updated(self, number):
-        """Learner `number` has kept its gradient. The last one makes the update of all. Then each
-        waits until those with smaller numbers have pulled."""
+    def frames(self):
+        return self.frame  # within a round, a schedule such as clipped.py's doesn't move
+
+    def has_updated(self, name, samples):
+        """The last learner makes the update of all. Then each waits until those before it in the
+        list have pulled."""
         with self.progress.changed:
-            if number not in self.pulled:
-                raise RuntimeError("a learner has to pull before each update")
-            self.updated.add(number)
-            if len(self.updated) == self.learners:
-                self.update()
+            self.updated.add(name)
+            self.samples += samples
+            if len(self.updated) == len(self.learners):
+                self.update(max(self.samples, 1))
                 self.frame = self.progress.frames
+                self.samples = 0
                 self.updated, self.pulled = set(), set()
                 self.progress.changed.notify_all()
-            self.wait_until(lambda: len(self.pulled) == number)
+            self.wait_until(lambda: len(self.pulled) == self.learners.index(name))
 
-    def has_pulled(self, number):
-        """Learner `number` has the new weights. Nobody plays until all have them."""
+    def has_pulled(self, name):
+        """Nobody plays until all learners have the new weights."""
         with self.progress.changed:
-            self.pulled.add(number)
+            self.pulled.add(name)
             self.progress.changed.notify_all()
-            self.wait_until(lambda: len(self.pulled) == self.learners)
+            self.wait_until(lambda: len(self.pulled) == len(self.learners))
 
     def wait_until(self, condition):
         """Raises Stopped if the condition can't come true any more, because a learner has ended."""
         self.progress.wait_until(
-            lambda: condition() or len(self.progress.learners) < self.learners)
+            lambda: condition() or len(self.progress.learning_threads) < len(self.learners))
         if not condition():
             raise a3c.Stopped
 
 
 class Brain(a3c.LocalBrain):
     def __init__(self, name, parameter_server):
-        self.number = len(parameter_server.kept)  # 0, 1, ...
         super().__init__(name, parameter_server)
+        self.name = name
+
+    def build_update(self, gradients, s):
+        samples = tf.cast(tf.shape(s)[0], tf.float32)
+        return super().build_update([samples * g for g in gradients], s)  # sums, no means
 
     def update_parameter_server(self):
+        samples = len(self.train_queue)
         super().update_parameter_server()
-        self.server.has_updated(self.number)
+        self.server.has_updated(self.name, samples)
 
     def pull_parameter_server(self):
         super().pull_parameter_server()
-        if self.number < self.server.learners:  # the test thread pulls alone
-            self.server.has_pulled(self.number)
+        if self.name in self.server.learners:  # the test thread pulls alone
+            self.server.has_pulled(self.name)
 
 
-class Agent(a3c.Agent):
+class Agent(returns.SegmentReturns):
     def explore(self, p, frame):
         # Within a round, it is chance whose frame comes first, so ε changes only between rounds.
         return super().explore(p, self.brain.server.frame)
@@ -102,16 +104,13 @@ class Agent(a3c.Agent):
 def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain,
          agent_class=a3c.Agent, environment_class=a3c.Environment):
     """The script's main, for learners that wait for each other."""
-    class SynchronousServer(Server, server_class):
-        pass
-
-    class SynchronousBrain(Brain, brain_class):
-        pass
-
-    class SynchronousAgent(Agent, agent_class):
-        pass
-    return a3c.main(argv, SynchronousServer, SynchronousBrain, SynchronousAgent, environment_class)
+    def both(own, given):
+        class Both(own, given):
+            pass
+        return Both
+    return a3c.main(argv, both(Server, server_class), both(Brain, brain_class),
+                    both(Agent, agent_class), environment_class)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    a3c.run_program(main)
