@@ -24,7 +24,7 @@ from a3c_cartpole import np, tf
 
 class Clipping(a3c.ParameterServer):
     """Scales all gradients of an update down together if their joint norm exceeds max_norm."""
-    max_norm = 0.5
+    max_norm = 5.0
 
     def build_update(self, gradients):
         gradients, _ = tf.clip_by_global_norm(gradients, self.max_norm)
