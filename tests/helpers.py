@@ -63,7 +63,8 @@ class Built:
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
             tf.set_random_seed(seed)
             self.server = server_class(a3c.open_session(), self.progress)
-            self.learners = [worker(name, "learning") for name in sorted(self.progress.learning_threads)]
+            names = sorted(self.progress.learning_threads)
+            self.learners = [worker(name, "learning") for name in names]
             self.tester = worker("test_thread", "test")
             self.server.initialize()
             graph.finalize()

@@ -296,6 +296,14 @@ def test_sys_exit_in_a_worker_is_a_failure_since_ray_would_start_it_again(fake_r
         work(fake_ray, number=1)
 
 
+@fault("distributed.wait_for", 'raise ConnectionError', 'raise a3c.Stopped')
+def test_a_worker_that_gives_up_on_the_actor_has_failed(actor, fake_ray):
+    actor.owner.call = lambda *_: exceptions.GetTimeoutError()
+    words = ["--render", "none", "--workers", "1", "--max-frames", "300", "--seed", "5"]
+    with pytest.raises(RuntimeError, match=NO_SERVER):
+        distributed.work(1, actor, {}, words, CountingServer)
+
+
 @fault("distributed.Workers.start", "progress.frames", "0")
 def test_a_new_run_counts_on_from_the_saved_frames(fake_ray, tmp_path, monkeypatch, capsys):
     class Environment(a3c.Environment):
@@ -445,7 +453,7 @@ def test_all_processes_have_the_settings_of_the_run_and_each_worker_its_own_seed
 @fault("distributed.Workers.start", "signal.getsignal(signal.SIGINT)", "signal.SIG_DFL")
 @linux
 @pytest.mark.parametrize("to_actor, to_script", [
-    pytest.param(None, "SIGINT", id="Ctrl-C, twice"),
+    pytest.param(None, "SIGINT", id="Ctrl-C, then others"),
     pytest.param("SIGSTOP", "SIGTERM", marks=pytest.mark.long, id="SIGTERM, the actor hangs"),
     pytest.param("SIGKILL", None, marks=pytest.mark.long, id="the actor is killed")])
 def test_a_run_saves_and_leaves_no_process_whatever_ends_it(start, to_actor, to_script):
@@ -459,9 +467,10 @@ def test_a_run_saves_and_leaves_no_process_whatever_ends_it(start, to_actor, to_
     if to_script == "SIGTERM":
         process.terminate()
     elif to_script == "SIGINT":
-        for _ in range(2):
-            os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        for number in signal.SIGTERM, signal.SIGINT, signal.SIGTERM:
             time.sleep(0.2)
+            process.send_signal(number)
     status, _, err = helpers.finish(process, seconds=120)
     frames, updates = saved()
     stopped = INTERRUPTED, f"Stopped after {frames} frames\n"

@@ -77,14 +77,18 @@ def test_ctrl_c_at_a_random_moment_ends_and_saves_and_finished_films_are_whole(t
 
 
 @fault("signals_stop", "progress.interrupt()", "None")
+@fault("run_program", "signal.signal(number, signal.SIG_IGN)", "pass")
 @posix
-@pytest.mark.parametrize("times", [1, 3])
-def test_ctrl_c_soon_after_the_first_line_saves_however_often_it_is_pressed(tmp_path, times):
+@pytest.mark.parametrize("signals, pause", [
+    ("INT", 0), ("TERM", 0), ("INT INT INT", 0.03), ("INT TERM TERM", 0.03), ("TERM INT", 0.15),
+    (30 * "TERM INT ", 0.1)])
+def test_ctrl_c_and_sigterm_soon_after_the_first_line_save_however_often_they_come(
+        tmp_path, signals, pause):
     process = start("--render", "none", "--checkpoint", "saved", cwd=tmp_path)
     begin(process, "Seed ")
-    for _ in range(times):
-        process.send_signal(signal.SIGINT)
-        time.sleep(0.03)
+    for name in signals.split():
+        process.send_signal(signal.Signals["SIG" + name])
+        time.sleep(pause)
     status, _, err = finish(process, seconds=60)
     frames = frames_saved(tmp_path / "saved")
     assert (status, err) == (INTERRUPTED, f"Stopped after {frames} frames\n")

@@ -195,15 +195,15 @@ def test_every_diff_on_the_pages_fits_the_script_which_then_runs(tmp_path, capsy
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_our_answer_to_exercise_18_makes_pongs_samples(tmp_path, monkeypatch, rng, terminal):
-    """Returns as in the paper, up to the end of a segment: of 23 steps, 10, 10 and 3. Here pong.py
+    """Returns as in the paper, up to the end of a segment: of 23 steps, 10, 10 and 3. Here returns.py
     is the reference; test_variants.py compares it with formulas."""
-    import pong  # here, because classic Gym lacks what it needs
+    import returns
     (tmp_path / "a3c_cartpole.py").write_text(exercises.changed_script("18"), encoding="utf-8")
     module = exercises.load_script(tmp_path)
-    monkeypatch.setattr(a3c, "N_STEP_RETURN", 10)  # as pong.py needs it: Tmax
+    monkeypatch.setattr(a3c, "N_STEP_RETURN", 10)  # Tmax
     r, samples = rng.normal(size=23), []
-    for agent_class in module.Agent, pong.Agent:
-        agent = agent_class(unittest.mock.Mock(), None)
+    for agent_class in module.Agent, returns.SegmentReturns:
+        agent = agent_class(unittest.mock.Mock(train_queue=[]), None)
         for t in range(23):
             agent.advantage_push_local_brain(t, 0, r[t], t + 1, t == 22, t == 22 and terminal)
         samples.append([call.args for call in agent.brain.train_push.call_args_list])

@@ -365,7 +365,6 @@ def files(tmp_path, monkeypatch):
 
 @fault("prepare_folder", "(OSError, ", "(ValueError, ")
 @fault("prepare_folder", "not tf.gfile.Glob(folder)", "False")
-@fault("parse", "elif options.checkpoint", "if options.checkpoint")
 @pytest.mark.parametrize("words", [  # the last option of each is the wrong one
     "--workers 0", "--workers two", "--seed -1", "--max-frames 0", "--test-episodes 0",
     "--render film", "--speed", "--play", "--play --checkpoint empty",
@@ -377,6 +376,11 @@ def files(tmp_path, monkeypatch):
 def test_a_wrong_option_is_refused_in_one_line_that_names_it(files, capfd, words):
     wrong = [word.rstrip("=") for word in words.split() if word.startswith("--")][-1]
     assert wrong in refusal(capfd, *words.split())
+
+
+@fault("parse", "not os.path.isdir(options.checkpoint)", "False")
+def test_a_folder_to_play_from_that_does_not_exist_is_called_that(files, capfd):
+    assert "there is no folder 'missing'" in refusal(capfd, "--play", "--checkpoint", "missing")
 
 
 @fault("parse", 'prepare_folder("--checkpoint", options.checkpoint)', "pass")
@@ -412,10 +416,12 @@ def test_a_disk_that_is_full_is_refused(files, capfd, option):
 
 @fault("Checkpoint.restore", "shapes.get(v.op.name) != v.shape", "False")
 @fault("Checkpoint.restore", "latest is None", "False")
+@fault("Checkpoint.restore", '("checkpoint", "model-")', '"checkpoint"')
 @pytest.mark.parametrize("pattern, damage, says", [
     ("*.data*", lambda path, _: path.write_bytes(path.read_bytes()[:-100]), ""),
     ("*.index", lambda path, _: path.unlink(), "there is no checkpoint that can be read"),
     ("checkpoint", lambda path, _: path.write_bytes(b"\xff\xfe"), ""),
+    ("checkpoint", lambda path, _: path.unlink(), "there is no checkpoint that can be read"),
     ("checkpoint", lambda _, patch: patch.setattr(a3c, "HIDDEN_UNITS", 17), "another network")])
 def test_a_checkpoint_that_is_damaged_or_of_another_network_is_refused_and_left_alone(
         saved, monkeypatch, capfd, pattern, damage, says):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from helpers import (
     LEARNED, NOT_LEARNED, ROOT, WRONG_OPTION, Built, EndsAt, a3c, averages, batch, differences,
-    fault, film_lengths, finish, gradient, options, put, randomize, rmsprop, run, same, start, tf,
-    update)
+    fault, film_lengths, finish, forward, gradient, options, put, randomize, rmsprop, run, same, start,
+    tf, update)
 from scipy.special import expit as sigmoid
 from scipy.special import softmax
 
@@ -31,10 +31,12 @@ import synchronous
 VARIANTS = ROOT / "tests" / "variants"
 
 
+PAGE = (VARIANTS / "README.md").read_text(encoding="utf-8")
+
+
 def table(heading):
     """The rows of the page's table that begins with `heading`, without the line below it."""
-    page = (VARIANTS / "README.md").read_text(encoding="utf-8")
-    [rows] = [part.splitlines() for part in page.split("\n\n") if part.startswith(heading)]
+    [rows] = [part.splitlines() for part in PAGE.split("\n\n") if part.startswith(heading)]
     return [[cell.strip(" `") for cell in row.split("|")[1:-1]] for row in (rows[0], *rows[2:])]
 
 
@@ -197,6 +199,52 @@ def test_a_variants_classes_train_in_another_program_just_where_the_table_says_s
     assert not any(map(np.array_equal, server.first, server.session.run(server.weights)))
 
 
+# What all learners share
+
+@pytest.fixture
+def normalized():
+    """The classes of the page's program normalized.py."""
+    [program] = re.findall(r"^```python\n([^`]*tf.unstack[^`]*)^```", PAGE, re.M)
+    names = {"__name__": "normalized"}
+    exec(program, names)
+    return names["Server"], names["Brain"]
+
+
+@fault("distributed.WorkerServer.initialize", "load(self, self.weights, values)", "pass")
+@fault("LocalBrain._build_graph", "self.build_update(gradients, s)",
+       "self.server.build_update(gradients)")
+@pytest.mark.parametrize("program", [a3c, synchronous, ga3c, distributed])
+def test_shared_sums_are_those_of_all_states_and_are_pulled_used_saved_and_played_with(
+        monkeypatch, rng, normalized, fake_ray, tmp_path, program):
+    """A round of waiting learners adds the mean of its samples, other updates add sums."""
+    class Brain(normalized[1]):
+        def update_parameter_server(self):
+            trained.append([s for s, *_ in self.train_queue])
+            brains.append(self)
+            super().update_parameter_server()
+    trained, brains = [], []
+    words = ["--checkpoint", tmp_path, "--max-frames", 500]
+    more = ["--processes", 1] if program is distributed else []
+    classes = {"server_class": normalized[0], "brain_class": Brain}
+    _, server = run(*words, *more, main=program.main, **classes)
+    wanted = np.array([[1], [0], [1]]) * np.ones(4)
+    for states in filter(len, trained):
+        s = np.array(states)
+        added = np.array([np.ones_like(s), s, s ** 2])
+        wanted += added.mean(axis=1) if program is synchronous else added.sum(axis=1)
+    sums, *weights = server.session.run(server.weights)
+    np.testing.assert_allclose(sums, wanted, rtol=1e-3, atol=1e-3)
+    mean = wanted[1] / wanted[0]
+    spread = (wanted[2] / wanted[0] - mean ** 2) ** 0.5
+    s = rng.normal(size=(5, 4))
+    if program is a3c:
+        brains[0].pull_parameter_server()
+        np.testing.assert_allclose(
+            brains[0].predict_p(s), forward(weights, (s - mean) / spread)[0], rtol=1e-3)
+    status, player = run(*words, "--play", **classes)
+    assert status == LEARNED and same(player.first, [sums, *weights])
+
+
 # Clipping and the falling rate
 
 @fault("clipped.Clipping.build_update", "self.max_norm", "1e9")
@@ -226,8 +274,8 @@ def test_an_update_with_clipped_gradients_a_falling_rate_or_both_equals_numpy(
         np.testing.assert_allclose(got - old, rate * (new - old), rtol=1e-3, atol=1e-7)
 
 
-@fault("clipped.FallingRate.initialize", "progress.max_frames <= self.anneal_frames", "False")
-@fault("clipped.FallingRate.initialize", "progress.max_frames = self.anneal_frames", "pass")
+@fault("clipped.FallingRate.initialize", "self.progress.max_frames > self.anneal_frames", "True")
+@fault("clipped.FallingRate.initialize", "self.progress.max_frames = self.anneal_frames", "pass")
 @pytest.mark.parametrize("max_frames, end, said", [
     (40_000, 290_000, ""),
     (60_000, 300_000, "The learning rate is 0 after 300000 frames, and the run ends\n")])
@@ -315,7 +363,8 @@ def memory_pong_numpy(w, s):
     return np.hstack([softmax(layer(h, *w[8:10]), axis=1), c, h]), layer(h, *w[10:])[:, 0]
 
 
-@fault("memory_pendulum.Server._build_model", "critic(tf.concat([x, h2]", "critic(tf.concat([x, h1]")
+@fault("memory_pendulum.Server._build_model",
+       "critic(tf.concat([x, h2]", "critic(tf.concat([x, h1]")
 @fault("memory_pong.Server._build_model", "h[:1]", "0 * h[:1]")
 @pytest.mark.parametrize("variant, reference, remembered, spread", [
     (pendulum, pendulum_numpy, 0, 0.7), (memory, memory_numpy, 64, 0.7),
@@ -644,7 +693,7 @@ def test_the_same_seed_gives_the_same_run_of_synchronous_learners(
     assert left == [set(), set()]  # none waits for one that has ended
 
 
-@fault("returns.SegmentReturns.advantage_push_local_brain", "done or (self.on_policy", "done or (None")
+@fault("returns.SegmentReturns.advantage_push_local_brain", "(self.on_policy", "(None")
 @pytest.mark.parametrize("on_policy", [True, False])
 def test_samples_of_synchronous_learners_are_played_with_the_weights_of_their_round(
         build, monkeypatch, on_policy):

@@ -189,7 +189,7 @@ def test_a_run_ends_once_all_its_learners_or_its_test_thread_have_returned(
 
 
 @fault("Worker_thread.evaluate", ", GRACE_SECONDS", "")
-@fault("Progress.wait_for_evaluation", ", GRACE_SECONDS", "")
+@fault("Progress.wait_for_evaluation", "                        GRACE_SECONDS", "")
 @fault("GRACE_SECONDS", "1.5", "150")
 @fault("Progress.wait_for_evaluation", "self.frames >= self.max_frames", "False")
 @pytest.mark.parametrize("score, says", [
@@ -311,7 +311,8 @@ def test_after_the_last_frame_the_test_thread_awaits_the_threshold_until_no_lear
     built = Built(1, max_frames=1)
     progress = built.progress
     progress.next_frame()  # the last, but its episode may still count
-    rest = while_it_waits(progress, lambda: reach_threshold(progress), progress.learning_threads.clear)
+    no_learner_is_left = progress.learning_threads.clear
+    rest = while_it_waits(progress, lambda: reach_threshold(progress), no_learner_is_left)
     built.tester.environment.play = lambda env: 200
     built.tester.test()
     assert said == ["Threshold", "Evaluation", "Learned"] and not rest

@@ -1,18 +1,13 @@
 """A3C with clipped gradients and a learning rate that falls to 0, on CartPole.
 
-Now and then a batch has a gradient many times as large as usual. RMSProp divides by the root of a
-running average, which has hardly noticed it yet. So the step can be ten times as large as usual,
-and the network forgets what it has learned. This program adds two things. All gradients of an
-update are scaled down together if their joint norm is too large:
+All gradients of an update are scaled down together if their joint norm is too large:
     g' = g · min(1, max_norm / |g|)
-The learning rate falls with the frames of all threads, so that late steps are small:
+The learning rate falls with the frames of all threads, and where it is 0, the run ends:
     rate = LEARNING_RATE · max(0, 1 - frames / anneal_frames)
-At 0 nothing more is learned, so the run ends there. With --checkpoint, the frames of earlier runs
-count towards anneal_frames.
 
-The falling rate is from the A3C paper, arXiv:1602.01783. miyosuda's async_deep_reinforce also
-clips, but each array separately. What to look at when it runs: whether the mean score, once it is
-high, drops less often than in the script. Clipping alone has the opposite effect here.
+TODO
+
+The falling rate is from the A3C paper, arXiv:1602.01783.
 """
 import sys
 from pathlib import Path
@@ -38,19 +33,15 @@ class FallingRate(a3c.ParameterServer):
 
     def initialize(self):
         super().initialize()
-        progress = self.progress
-        if progress.options.play or progress.max_frames <= self.anneal_frames:
-            return
-        progress.max_frames = self.anneal_frames
-        a3c.say(f"The learning rate is 0 after {self.anneal_frames} frames, and the run ends")
+        if self.progress.max_frames > self.anneal_frames and not self.progress.options.play:
+            self.progress.max_frames = self.anneal_frames
+            a3c.say(f"The learning rate is 0 after {self.anneal_frames} frames, and the run ends")
 
     def frames(self):
-        """The frames of all threads, of earlier runs, too."""
-        return self.progress.frames
+        return self.progress.frames  # of all threads, with those before a checkpoint
 
     def build_part_left(self):
-        """Returns a tensor () that falls from 1 to 0, as the frames rise from 0 to anneal_frames.
-        A rate or a weight of the loss can be a multiple of it."""
+        """Returns a tensor () that falls from 1 to 0 as the frames rise from 0 to anneal_frames."""
         # TensorFlow calls this Python function whenever it needs the number.
         frames = tf.py_func(lambda: np.float32(self.frames()), [], tf.float32)
         frames.set_shape(())

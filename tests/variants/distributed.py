@@ -6,9 +6,9 @@ Gorila (arXiv:1507.04296), which Ray calls an actor, and so has each worker, whi
     worker -> parameter server: a gradient g; all frames that the worker has played; new scores
     parameter server:           θ <- θ - RMSProp(g)
     worker <- parameter server: θ; all frames that the other workers have played
-A worker runs the script's main with its learning threads, which pull from its copy of θ. The
-process that you start doesn't learn. Several times a second it asks the parameter server for new
-scores and all variables. With them it prints, evaluates, saves and films, while the workers go on.
+A worker runs the script's main, and its learners pull from its copy of θ. The process that you
+start doesn't learn: several times a second it asks for new scores and all variables, with which it
+prints, evaluates, saves and films.
 """
 import argparse
 import collections
@@ -90,8 +90,7 @@ class WorkerServer(a3c.ParameterServer):
         self.worker = ray.get_runtime_context().get_worker_id()  # new if Ray starts it again
         self.progress.frames = self.others = frames  # `others`: those of all other workers
         # Between two calls each learner may finish an episode.
-        reported = a3c.PRINT_EPISODES + self.progress.options.workers
-        self.progress.scores = collections.deque(maxlen=reported)
+        self.progress.scores = collections.deque(maxlen=50 + self.progress.options.workers)
 
     def build_update(self, gradients):
         weights = tf.py_func(self.call, gradients, [w.dtype for w in self.weights])
@@ -174,7 +173,7 @@ class Workers:
             self.tasks[worker] = number
 
     def next_score(self):
-        """Wait for the next episode of any worker. Returns its score."""
+        """Waits for the next episode of any worker, and returns its score."""
         progress = self.server.progress
         while not self.scores:
             if not self.tasks:
@@ -242,8 +241,7 @@ def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain
 
     class Environment(environment_class):
         def run(self):
-            """The script's only learning thread here doesn't play: its episodes are those of all
-            workers."""
+            """To the script's one learning thread here, all workers' episodes are its own."""
             return workers.next_score()
 
     # The script's main reacts to signals. Before and after it they could leave processes behind.

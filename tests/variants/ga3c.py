@@ -3,9 +3,8 @@
 Here all learners share one network, and extra threads run it for them:
     learner:  state   -> queue -> predictor, all waiting states at once -> π, back to each learner
               samples -> queue -> trainer, once there are enough -> an update of the one network
-One call for many states costs little more than a call for one. That pays with large networks such
-as Pong's, above all on a GPU (this program uses only the CPU). The price: the network goes on
-learning while samples wait, so they come from an older policy.
+One call for many states costs little more than a call for one. That pays with large networks, above
+all on a GPU (not used here). The price: while samples wait, the network goes on learning.
 
 GA3C is from Babaeizadeh et al., arXiv:1611.06256. What to look at (--logdir): batch/states and
 batch/samples say how many shared a call, and age how many updates happened while the newest samples
@@ -24,8 +23,8 @@ TRAINING_BATCH = 40  # samples of an update, at least
 
 
 class Queue(queue.Queue):
-    """A queue of limited length. `give` and `take` raise Stopped when all threads have to stop.
-    `take` also does when the learners have ended and nothing is left."""
+    """`give` and `take` raise Stopped when all threads have to stop. `take` also does when the
+    learners have ended and nothing is left."""
     def __init__(self, progress, maxsize):
         super().__init__(maxsize)
         self.progress = progress

@@ -12,9 +12,8 @@ Actor and critic see h'. A state here is what is seen and what is remembered: [x
 Each sample is a single step, and the advantage is that of returns.py. At an update the LSTM goes
 through all samples again, in order, starting from the memory that is stored with the first.
 
-The LSTM is from Hochreiter and Schmidhuber (1997) and Gers et al. (2000); the A3C paper,
-arXiv:1602.01783, also uses one. What to look at when it runs: with --no-memory the script's own
-network, with 32 units, takes the place of the LSTM's, and the task is never learned.
+The LSTM is from Hochreiter and Schmidhuber (1997) and Gers et al. (2000). What to look at: with
+--no-memory the script's own network takes its place, and the task is never learned.
 """
 import argparse
 

@@ -3,9 +3,8 @@
 This program combines pong.py and memory.py. The returns are the paper's, as in pong.py: with λ = 1,
 memory.py's advantage is the sum of all rewards up to the end of a segment, then V there, less V(s).
 
-The A3C paper, arXiv:1602.01783, has such a network, and so has miyosuda's async_deep_reinforce,
-whose sizes these are. What to look at when it runs: it needs about as many steps as pong.py, but
-each of them takes longer.
+The sizes are those of miyosuda's async_deep_reinforce. What to look at when it runs: it needs about
+as many steps as pong.py, but each of them takes longer.
 """
 import pong  # first, because it chooses a setting of TensorFlow's
 import memory

@@ -1,15 +1,15 @@
 """A3C with continuous actions, on Pendulum-v1: swing a pendulum up and hold it upright.
 
-An action is now a number, the torque (-2 to 2), so there is no list of probabilities to choose from.
-The actor gives the mean μ(s) and the spread σ(s) of a normal distribution, and each action is drawn
+An action is now a number, the torque (-2 to 2), so there are no probabilities to choose from. The
+actor gives the mean μ(s) and the spread σ(s) of a normal distribution, and each action is drawn
 from it:
     a = μ + σ·z, z from N(0, 1)
     log π(a|s) = -((a - μ) / σ)² / 2 - log σ - log(2π) / 2
     entropy = log σ + log(2πe) / 2
-The loss is the script's, with these formulas. The critic has a network of its own, because its large
-errors would spoil a layer that it shares with the actor. An episode ends only because its 200 steps
-are up. The pendulum would go on, so V(s_) counts after the last step, too. The environment cuts off
-a torque that is too large; a sample holds the torque as it was drawn, as log π has to.
+The loss is the script's, with these formulas. The critic has a network of its own, because its
+large errors would spoil a layer that it shares with the actor. An episode ends only because its 200
+steps are up. The pendulum would go on, so V(s_) counts after the last step, too. The environment
+cuts off a torque that is too large, while log π is that of the torque as it was drawn.
 
 Continuous actions are from the A3C paper, arXiv:1602.01783; the program follows MorvanZhou's
 A3C_continuous_action.py. What to look at when it runs (--logdir): the mean score in training rises

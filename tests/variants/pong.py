@@ -11,12 +11,11 @@ start for good, and nothing is learned.
 Gradients are clipped and the rate falls, so slowly that it hardly matters. The numbers are
 miyosuda's, except RMSProp's epsilon, which is from OpenAI Baselines' A2C, and the weight of the
 critic's loss, which is half as large in his program. His loss is the sum over the 20 samples of an
-update and the script's is the mean, so his norm of 40 becomes 40/20. (He clips each array by
-itself; here all are clipped together.)
+update and the script's is the mean, so his norm of 40 becomes 40/20.
 
-The task is from the A3C paper, arXiv:1602.01783. It takes about two million steps. Use
---checkpoint: the next run continues where the last one stopped. What to look at (--logdir): for a
-long time the score stays near -20. Then it climbs within a few hundred games.
+The task is from the A3C paper, arXiv:1602.01783. It takes about two million steps, so use
+--checkpoint. What to look at (--logdir): for a long time the score stays near -20. Then it climbs
+within a few hundred games.
 """
 import os
 import sys
@@ -80,8 +79,9 @@ class Environment(a3c.Environment):
         # AtariPreprocessing gets its own pictures; a film shows the game's, in colour.
         env = gym.make(a3c.ENV, render_mode=render_mode and "rgb_array")
         env = gym.wrappers.FrameStackObservation(gym.wrappers.AtariPreprocessing(env), PICTURES[0])
-        env = gym.wrappers.TransformAction(gym.wrappers.FlattenObservation(env), lambda a: ACTIONS[a],
-                                           gym.spaces.Discrete(len(ACTIONS)))
+        env = gym.wrappers.FlattenObservation(env)
+        three = gym.spaces.Discrete(len(ACTIONS))
+        env = gym.wrappers.TransformAction(env, lambda a: ACTIONS[a], three)
         if render_mode is not None:
             env = gym.wrappers.RenderCollection(env)  # a whole episode, as RecordVideo wants
         return env

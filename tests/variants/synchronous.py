@@ -7,8 +7,8 @@ All learners work in rounds, so that no gradient is stale:
 No return looks beyond the end of its round, so no sample waits for the next one, when the weights
 are newer: learning is on-policy. Where this program makes one update, the script makes eight.
 
-After an update the learners go on one after the other, and only then do they play at the same time
-again. So the same seed gives the same run, with any number of learners.
+After an update the learners pull one after the other, and only then do all play again. So the same
+seed gives the same run, with any number of learners.
 
 A2C is from OpenAI Baselines (https://openai.com/index/openai-baselines-acktr-a2c/). What to look at
 when it runs: how many more frames it needs than the script.
