@@ -195,8 +195,8 @@ def test_every_diff_on_the_pages_fits_the_script_which_then_runs(tmp_path, capsy
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_our_answer_to_exercise_18_makes_pongs_samples(tmp_path, monkeypatch, rng, terminal):
-    """Returns as in the paper, up to the end of a segment: of 23 steps, 10, 10 and 3. Here returns.py
-    is the reference; test_variants.py compares it with formulas."""
+    """Returns as in the paper, up to the end of a segment: of 23 steps, 10, 10 and 3. returns.py is
+    the reference; test_variants.py compares it with formulas."""
     import returns
     (tmp_path / "a3c_cartpole.py").write_text(exercises.changed_script("18"), encoding="utf-8")
     module = exercises.load_script(tmp_path)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from helpers import (
     LEARNED, NOT_LEARNED, ROOT, WRONG_OPTION, Built, EndsAt, a3c, averages, batch, differences,
-    fault, film_lengths, finish, forward, gradient, options, put, randomize, rmsprop, run, same, start,
-    tf, update)
+    fault, film_lengths, finish, forward, gradient, options, put, randomize, rmsprop, run, same,
+    start, tf, update)
 from scipy.special import expit as sigmoid
 from scipy.special import softmax
 

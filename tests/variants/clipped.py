@@ -1,13 +1,13 @@
 """A3C with clipped gradients and a learning rate that falls to 0, on CartPole.
 
-All gradients of an update are scaled down together if their joint norm is too large:
+If the joint norm of an update's gradients is too large, all of them are scaled down together:
     g' = g · min(1, max_norm / |g|)
-The learning rate falls with the frames of all threads, and where it is 0, the run ends:
+The learning rate falls with the frames of all threads, as in the A3C paper, arXiv:1602.01783. Where
+it is 0, the run ends:
     rate = LEARNING_RATE · max(0, 1 - frames / anneal_frames)
-
-TODO
-
-The falling rate is from the A3C paper, arXiv:1602.01783.
+A small max_norm does harm here. Most large gradients come from the ends of episodes, where the only
+rewards are. If they are cut, V follows its own estimates, and in some runs it grows to thousands,
+which loss/critic shows at once (--logdir). A norm of 5 cuts only the few largest gradients.
 """
 import sys
 from pathlib import Path
@@ -38,13 +38,12 @@ class FallingRate(a3c.ParameterServer):
             a3c.say(f"The learning rate is 0 after {self.anneal_frames} frames, and the run ends")
 
     def frames(self):
-        return self.progress.frames  # of all threads, with those before a checkpoint
+        return self.progress.frames  # of all threads, also before a checkpoint
 
     def build_part_left(self):
         """Returns a tensor () that falls from 1 to 0 as the frames rise from 0 to anneal_frames."""
         # TensorFlow calls this Python function whenever it needs the number.
-        frames = tf.py_func(lambda: np.float32(self.frames()), [], tf.float32)
-        frames.set_shape(())
+        frames = tf.reshape(tf.py_func(lambda: np.float32(self.frames()), [], tf.float32), ())
         return tf.maximum(1.0 - frames / self.anneal_frames, 0.0)
 
     def build_optimizer(self):

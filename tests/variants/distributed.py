@@ -7,8 +7,7 @@ Gorila (arXiv:1507.04296), which Ray calls an actor, and so has each worker, whi
     parameter server:           θ <- θ - RMSProp(g)
     worker <- parameter server: θ; all frames that the other workers have played
 A worker runs the script's main, and its learners pull from its copy of θ. The process that you
-start doesn't learn: several times a second it asks for new scores and all variables, with which it
-prints, evaluates, saves and films.
+start doesn't learn: it asks for new scores and all variables, prints, evaluates, saves and films.
 """
 import argparse
 import collections

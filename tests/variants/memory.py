@@ -24,8 +24,7 @@ from clipped import a3c, np, tf
 
 def lstm(name, inputs, cells):
     """Make the variables of an LSTM. Returns a function of T successive steps: from x (T, inputs)
-    and the memory before them, c and h (1, cells), to the memory after each one, c' and h'
-    (T, cells)."""
+    and the memory before them, c and h (1, cells), to c' and h' after each one (T, cells)."""
     w = tf.get_variable(name + "/weights", (inputs + cells, 4 * cells))
     b = tf.get_variable(name + "/biases", (4 * cells,), initializer=tf.zeros_initializer())
 

@@ -4,8 +4,8 @@ This program combines memory.py, which remembers with an LSTM, and pendulum.py, 
 torques. The network sees where the pendulum points, cos θ and sin θ, but not how fast it turns.
 Actor and critic each have an LSTM. The layers after it also see x, so that it only has to remember.
 
-What to look at when it runs: the score starts at about -1,200 and rises, with setbacks, for half a
-million frames. With --no-memory the network is pendulum.py's, and the task isn't learned.
+What to look at: the score rises, with setbacks, for half a million frames. With --no-memory the
+network is pendulum.py's, and the task isn't learned.
 """
 import clipped
 import memory

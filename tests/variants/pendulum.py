@@ -11,9 +11,8 @@ large errors would spoil a layer that it shares with the actor. An episode ends 
 steps are up. The pendulum would go on, so V(s_) counts after the last step, too. The environment
 cuts off a torque that is too large, while log π is that of the torque as it was drawn.
 
-Continuous actions are from the A3C paper, arXiv:1602.01783; the program follows MorvanZhou's
-A3C_continuous_action.py. What to look at when it runs (--logdir): the mean score in training rises
-from below -1,200 to about -270, and loss/entropy rises while the spread shrinks.
+The program follows MorvanZhou's A3C_continuous_action.py. What to look at (--logdir): in training
+the mean score rises from -1,200 to -270, and loss/entropy rises while the spread shrinks.
 """
 import clipped
 from clipped import a3c, np, tf

@@ -4,9 +4,8 @@ What changes: the network begins with two layers of filters, because a filter fi
 anywhere in a picture. The sizes are those of the A3C paper and of miyosuda's async_deep_reinforce:
     4 pictures of 84x84 -> 16 filters 8x8, every 4 pixels -> 32 filters 4x4, every 2 -> 256 -> π, V
 A state is the last four pictures, which show where the ball is going. The reward is the game's: 1
-for each point, and -1 for each of the opponent's. The score is their sum, from -21 to 21. The
-background's grey is subtracted, so that it becomes 0. Otherwise it switches off many units at the
-start for good, and nothing is learned.
+for each point, and -1 for each of the opponent's. The score is their sum, from -21 to 21. The grey
+of the background is subtracted. Otherwise it switches off many units for good at the start.
 
 Gradients are clipped and the rate falls, so slowly that it hardly matters. The numbers are
 miyosuda's, except RMSProp's epsilon, which is from OpenAI Baselines' A2C, and the weight of the

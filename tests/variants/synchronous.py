@@ -10,8 +10,7 @@ are newer: learning is on-policy. Where this program makes one update, the scrip
 After an update the learners pull one after the other, and only then do all play again. So the same
 seed gives the same run, with any number of learners.
 
-A2C is from OpenAI Baselines (https://openai.com/index/openai-baselines-acktr-a2c/). What to look at
-when it runs: how many more frames it needs than the script.
+A2C is from OpenAI Baselines (https://openai.com/index/openai-baselines-acktr-a2c/).
 """
 import returns
 from returns import a3c, tf

@@ -1,0 +1,72 @@
+"""Does V run away if gradients are clipped? python .github/scripts/clipping.py [SEEDS]
+
+For each way of clipping, runs of clipped.py: how many don't learn, and in how many |V| exceeds 10
+in an update, although no return exceeds 1. Also: what share of the updates with large gradients
+contains the end of an episode.
+"""
+import contextlib
+import io
+import statistics
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "tests" / "variants")]
+import clipped
+from clipped import a3c, np, tf
+
+CASES = [  # what is clipped: updates with the end of an episode, or others; the norm; the rate
+    ("both", np.inf, 1), ("both", 5, 1), ("both", 2, 1), ("both", 1, 1), ("both", 0.5, 1),
+    ("both", 0.5, 0.4), ("both", np.inf, 3), ("both", 0.25, 1), ("end", 0.25, 1),
+    ("other", 0.25, 1)]
+
+
+def run(what, limit, seed):
+    """One run: its exit status, its frames, the largest |V|, and of each update: the norm of its
+    gradient, and whether it contains the end of an episode."""
+    servers, updates, values = [], [], []
+
+    class Server(clipped.FallingRate):
+        def initialize(self):
+            super().initialize()
+            servers.append(self)
+
+        def build_update(self, gradients):
+            graph = tf.get_default_graph()
+            discount = graph.get_tensor_by_name(graph.get_name_scope() + "/discount:0")
+            end = tf.reduce_any(tf.equal(discount, 0.0))
+            norm = tf.global_norm(gradients)
+            clips = {"both": True, "end": end, "other": tf.logical_not(end)}[what]
+            too_large = tf.logical_and(norm > limit, clips)
+            factor = tf.where(too_large, limit / norm, tf.ones_like(norm))
+            note = tf.py_func(lambda *update: updates.append(update), [norm, end], [])
+            with tf.control_dependencies([note]):
+                return super().build_update([g * factor for g in gradients])
+
+    class Brain(a3c.LocalBrain):
+        def build_loss(self, p, v, a, target):
+            note = tf.py_func(lambda v: values.append(np.abs(v).max()), [v], [])
+            with tf.control_dependencies([note]):
+                return super().build_loss(p, tf.identity(v), a, target)
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        status = a3c.main(["--render", "none", "--test-episodes", "1", "--seed", str(seed)],
+                          Server, Brain)
+    return status, servers[0].progress.frames, max(values), updates
+
+
+def main():
+    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    for what, limit, rate in CASES:
+        a3c.configure(LEARNING_RATE=0.005 * rate)
+        runs = [run(what, limit, seed) for seed in range(seeds)]
+        statuses, frames, values, updates = zip(*runs)
+        large = [end for of_run in updates for norm, end in of_run if norm > min(limit, 0.5)]
+        print(f"{what} {limit}, rate times {rate}: {sum(statuses)} of {seeds} not learned; |V| "
+              f"median {statistics.median(values):.2f}, {sum(v > 10 for v in values)} above 10; "
+              f"frames {statistics.median(frames):,.0f}; {np.mean(large):.0%} of the large "
+              f"gradients with an end, of all {np.mean([e for u in updates for _, e in u]):.0%}",
+              flush=True)
+
+
+if __name__ == "__main__":
+    main()
