@@ -12,7 +12,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = str(ROOT), str(ROOT / "tests" / "variants")
-import a3c_cartpole as a3c
 
 
 def main():
@@ -20,6 +19,7 @@ def main():
         sys.exit(__doc__)
     program, folder = Path(sys.argv[1]), sys.argv[2]
     pong, games = importlib.import_module(program.stem), []  # each game's score and actions
+    a3c = pong.a3c
     choose, play, make = a3c.Agent.act_greedily, a3c.Environment.play, a3c.gym.make
 
     def act_greedily(self, s):
