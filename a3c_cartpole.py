@@ -869,7 +869,7 @@ def reason(error):
 def constants():
     """The values of all constants in this file: {name: value}."""
     return {name: value for name, value in globals().items()
-            if isinstance(value, (bool, int, float, str, type(None))) and not name.startswith("_")}
+            if isinstance(value, (int, float, str, np.generic, type(None))) and name[0] != "_"}
 
 
 def configure(**values):

@@ -139,7 +139,7 @@ def test_programs_can_be_configured_one_after_the_other_and_keep_what_the_user_h
 @fault("pendulum.Server._build_model", "len(self.state_scale) != a3c.NUM_STATES", "False")
 @pytest.mark.parametrize("variant, owner, name, value, error", [
     (memory, a3c, "N_STEP_RETURN", 2, "N_STEP_RETURN must be 1"),
-    (memory, memory.Environment, "seen", [0, 1, 2], r"shape \(3,\), but the server's `seen` is 2"),
+    (memory, memory.Environment, "positions", [0, 1, 2], r"shape \(3,\), but .* `seen` is 2"),
     (pendulum, a3c, "NUM_ACTIONS", 4, r"shape \(1,\), but NUM_ACTIONS, .* is 4"),
     (pendulum, a3c, "NUM_STATES", 2, "state_scale has 3 numbers, but NUM_STATES is 2")])
 def test_settings_that_a_variant_cannot_train_with_are_refused_in_one_line(
@@ -162,26 +162,29 @@ PAIRS = [(program, row[0], cell) for row in ROWS for program, cell in zip(HEADER
 
 
 @fault("ga3c.main", "if not (PREDICTORS and TRAINERS)", "if not (PREDICTORS or TRAINERS)")
-@fault("ga3c.main", "issubclass(server_class, synchronous.Server) or ", "")
+@fault("ga3c.main", "issubclass(server_class, synchronous.Server)", "False")
+@fault("ga3c.main", "issubclass(brain_class, returns.GAE)", "False")
+@fault("ga3c.main", "issubclass(agent_class, memory.Agent)", "False")
 @fault("distributed.main", "issubclass(server_class, synchronous.Server)", "False")
-@pytest.mark.parametrize("program, setting, server_class, error", [
-    (ga3c, "PREDICTORS", a3c.ParameterServer, "a predictor and a trainer"),
-    (ga3c, "TRAINERS", a3c.ParameterServer, "a predictor and a trainer"),
-    (ga3c, None, synchronous.Server, "with synchronous.py"),
-    (distributed, None, synchronous.Server, "with synchronous.py")])
+@pytest.mark.parametrize("program, setting, classes, error", [
+    (ga3c, "PREDICTORS", {}, "a predictor and a trainer"),
+    (ga3c, "TRAINERS", {}, "a predictor and a trainer"),
+    (ga3c, None, {"server_class": synchronous.Server}, "with synchronous.py"),
+    (ga3c, None, {"brain_class": returns.GAE}, "with GAE"),
+    (ga3c, None, {"agent_class": memory.Agent}, "an LSTM"),
+    (distributed, None, {"server_class": synchronous.Server}, "with synchronous.py")])
 def test_what_a_program_cannot_run_with_is_refused_in_one_line(
-        monkeypatch, capsys, fake_ray, program, setting, server_class, error):
+        monkeypatch, capsys, fake_ray, program, setting, classes, error):
     if setting:
         monkeypatch.setattr(program, setting, set())
     with pytest.raises(SystemExit) as exited:
-        program.main(["--render", "none"], server_class)
+        program.main(["--render", "none"], **classes)
     out, err = capsys.readouterr()
     assert (exited.value.code, out) == (WRONG_OPTION, "")
     assert re.fullmatch(rf".*: error: .*{error}.*\n", err)
 
 
 @fault("distributed.work", "a3c.main(words, Server, *classes)", "a3c.main(words, Server)")
-@fault("ga3c.main", " or issubclass(brain_class, returns.GAE)", "")
 @pytest.mark.parametrize("of_program, of_variant, goes", PAIRS)
 def test_a_variants_classes_train_in_another_program_just_where_the_table_says_so(
         put_back, fake_ray, of_program, of_variant, goes):
@@ -447,7 +450,7 @@ def test_pendulums_rewards_from_minus_16_to_0_are_scaled_to_half_of_one_around_0
 
 # Memory
 
-@fault("memory.Environment.seen", "[0, 2]", "[0, 1]")
+@fault("memory.Environment.positions", "[0, 2]", "[0, 1]")
 @pytest.mark.parametrize("variant, positions", [
     (memory, [0, 2]), (memory_pendulum, [0, 1])])  # cart and pole; cos and sin of the angle
 def test_variants_with_memory_see_positions_but_no_velocities(put_back, variant, positions):
@@ -656,6 +659,15 @@ def test_synchronous_learners_continue_with_the_epsilon_of_the_checkpoints_frame
     """ε follows `frame`, which each update renews. In a run of one frame none does."""
     _, server = run("--checkpoint", saved, "--max-frames", 1, main=synchronous.main)
     assert server.frame == 50
+
+
+@fault("synchronous.main", "issubclass(given, own)", "False")
+def test_synchronous_takes_its_own_classes_too_and_their_subclasses():
+    class Agent(synchronous.Agent):
+        on_policy = False
+    status, _ = run("--max-frames", 50, main=synchronous.main, server_class=synchronous.Server,
+                    agent_class=Agent)
+    assert status == NOT_LEARNED
 
 
 @fault("synchronous.Agent.explore", "self.brain.server.frame", "frame")

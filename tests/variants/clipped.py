@@ -56,7 +56,7 @@ class Server(Clipping, FallingRate):
 
 
 def main(argv=None):
-    a3c.configure()
+    a3c.configure()  # puts back what another program has changed
     return a3c.main(argv, Server)
 
 

@@ -71,7 +71,7 @@ def load(server, variables, values):
 
 
 def wait_for(answer, progress):
-    """Returns an answer of the actor, and raises ConnectionError if none comes for a minute."""
+    """Returns an answer of the actor. Raises ConnectionError if it has died or takes a minute."""
     for _ in range(120):
         progress.raise_if_stopped()
         with contextlib.suppress(ray.exceptions.GetTimeoutError, ray.exceptions.RayActorError):
@@ -101,15 +101,13 @@ class WorkerServer(a3c.ParameterServer):
         with progress.changed:
             report = progress.frames - self.others, progress.episodes, list(progress.scores)
         answer = self.actor.call.remote(self.worker, *report, *gradients)
-        try:
+        with contextlib.suppress(a3c.Stopped):
             others, self.latest = wait_for(answer, progress)
-        except a3c.Stopped:
-            return self.latest
-        with progress.changed:
-            new = max(others - self.others, 0)  # an older answer may come later
-            self.others += new
-            progress.frames += new
-        return [np.array(w) for w in self.latest]
+            with progress.changed:
+                new = max(others - self.others, 0)  # an older answer may come later
+                self.others += new
+                progress.frames += new
+        return [np.array(w) for w in self.latest]  # Ray's own arrays can't be changed
 
 
 def work(number, parameters, constants, words, server_class, *classes):

@@ -7,11 +7,12 @@ One call for many states costs little more than a call for one. That pays with l
 all on a GPU (not used here). The price: while samples wait, the network goes on learning.
 
 GA3C is from Babaeizadeh et al., arXiv:1611.06256. What to look at (--logdir): batch/states and
-batch/samples say how many shared a call, and age how many updates its newest samples waited for.
+batch/samples say how many shared a call, age the updates since its newest samples were begun.
 """
 import contextlib
 import queue
 
+import memory
 import returns
 import synchronous
 from clipped import a3c, np
@@ -83,7 +84,7 @@ class Worker(a3c.Worker_thread):
 
 
 class AskingBrain:
-    """A learner's brain, with LocalBrain's methods."""
+    """A learner's brain, with the methods of LocalBrain that a learner calls."""
     def __init__(self, server):
         self.server = server
         self.train_queue = []
@@ -109,7 +110,8 @@ def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain
     """The script's main, with predictors and trainers."""
     if not (PREDICTORS and TRAINERS):
         a3c.refuse("there must be a predictor and a trainer")
-    if issubclass(server_class, synchronous.Server) or issubclass(brain_class, returns.GAE):
+    if (issubclass(server_class, synchronous.Server) or issubclass(brain_class, returns.GAE)
+            or issubclass(agent_class, memory.Agent)):
         a3c.refuse("ga3c.py goes neither with synchronous.py nor with GAE or an LSTM")
 
     class Server(server_class):

@@ -25,8 +25,7 @@ from clipped import a3c, np, tf
 def lstm(name, inputs, cells):
     """Make the variables of an LSTM. Returns a function of T successive steps: from x (T, inputs)
     and the memory before them, c and h (1, cells), to c' and h' after each one (T, cells)."""
-    w = tf.get_variable(name + "/weights", (inputs + cells, 4 * cells))
-    b = tf.get_variable(name + "/biases", (4 * cells,), initializer=tf.zeros_initializer())
+    w, b = a3c.layer(name, inputs + cells, 4 * cells)
 
     def remember(x, c, h):
         # The three formulas from the top of the file, for all steps in turn
@@ -76,6 +75,7 @@ class Agent(a3c.Agent):
         self.remembered = np.zeros(self.brain.server.remembered, np.float32)
 
     def policy(self, s):
+        """Also remembers, so call it once a step."""
         self.s = self.with_memory(s)
         p = super().policy(self.s)
         self.remembered = np.float32(p[a3c.NUM_ACTIONS:])  # c' and h'
@@ -105,12 +105,12 @@ class Remembering(a3c.Environment):
 
 class Environment(Remembering):
     """CartPole without its velocities."""
-    seen = [0, 2]  # of an observation: the cart's position and the pole's angle
+    positions = [0, 2]  # in an observation: of the cart, and the pole's angle
 
     def make(self, render_mode=None):
-        space = a3c.gym.spaces.Box(-np.inf, np.inf, (len(self.seen),))
+        space = a3c.gym.spaces.Box(-np.inf, np.inf, (len(self.positions),))
         env = super().make(render_mode)
-        return a3c.gym.wrappers.TransformObservation(env, lambda s: s[self.seen], space)
+        return a3c.gym.wrappers.TransformObservation(env, lambda s: s[self.positions], space)
 
 
 # A sample is one step, and drawing from π explores enough.

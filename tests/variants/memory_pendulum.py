@@ -53,7 +53,7 @@ class Agent(memory.Agent, pendulum.Agent):
 
 
 class Environment(memory.Environment, pendulum.Environment):
-    seen = [0, 1]  # cos θ and sin θ
+    positions = [0, 1]  # cos θ and sin θ
 
 
 def configure(server_class=Server):

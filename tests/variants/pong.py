@@ -30,7 +30,7 @@ try:
 except ModuleNotFoundError as error:
     sys.exit(f"{error}: run  pip install -r tests/requirements.txt")
 
-if os.environ["TF_ENABLE_ONEDNN_OPTS"] != "1":  # the script was imported first
+if os.environ["TF_ENABLE_ONEDNN_OPTS"] != "1":  # the user's wish, or the script came first
     print("oneDNN is off, so Pong is slow: import pong before all others", file=sys.stderr)
 gym = a3c.gym
 gym.register_envs(ale_py)
@@ -80,10 +80,7 @@ class Environment(a3c.Environment):
         env = gym.wrappers.FrameStackObservation(gym.wrappers.AtariPreprocessing(env), PICTURES[0])
         env = gym.wrappers.FlattenObservation(env)
         three = gym.spaces.Discrete(len(ACTIONS))
-        env = gym.wrappers.TransformAction(env, lambda a: ACTIONS[a], three)
-        if render_mode is not None:
-            env = gym.wrappers.RenderCollection(env)  # a whole episode, as RecordVideo wants
-        return env
+        return gym.wrappers.TransformAction(env, lambda a: ACTIONS[a], three)
 
     def reward(self, s, a, r, s_, step, done):
         return r

@@ -7,8 +7,8 @@ All learners work in rounds, so that no gradient is stale:
 No return looks beyond the end of its round, so no sample waits for the next one, when the weights
 are newer: learning is on-policy. Where this program makes one update, the script makes eight.
 
-After an update the learners pull one after the other, and only then do all play again. So the same
-seed gives the same run, with any number of learners.
+After an update the learners pull one after the other, and only then do all play again. So two runs
+with the same seed and the same number of learners are identical.
 
 A2C is from OpenAI Baselines (https://openai.com/index/openai-baselines-acktr-a2c/).
 """
@@ -104,6 +104,9 @@ def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain
          agent_class=a3c.Agent, environment_class=a3c.Environment):
     """The script's main, for learners that wait for each other."""
     def both(own, given):
+        if issubclass(given, own):
+            return given
+
         class Both(own, given):
             pass
         return Both
