@@ -824,6 +824,7 @@ def show_episodes(environment, options):
 def parse(argv):
     """Returns the command-line options as attributes. A wrong option ends the program."""
     parser = argparse.ArgumentParser(description=f"Learn {ENV} with A3C, and show the policy.",
+                                     allow_abbrev=False,
                                      usage=argparse.SUPPRESS)  # so that an error is one line
     add = parser.add_argument
     add("--workers", type=int, default=N_WORKERS, metavar="N",

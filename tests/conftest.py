@@ -78,6 +78,7 @@ def fake_ray(monkeypatch):
         def start(what, *args):
             with pytest.MonkeyPatch.context() as process:  # a worker changes these in its process
                 process.setattr(a3c, "THRESHOLD_MEAN", a3c.THRESHOLD_MEAN)
+                process.setattr(a3c, "SIGNALS", a3c.SIGNALS)
                 return Handle(what(*args))
         return lambda what: types.SimpleNamespace(remote=functools.partial(start, what))
 

@@ -1,8 +1,8 @@
 """Does V run away if gradients are clipped? python .github/scripts/clipping.py [SEEDS]
 
-For each way of clipping, runs of clipped.py: how many don't learn, and in how many |V| exceeds 10
-in an update, although no return exceeds 1. Also: what share of the updates with large gradients
-contains the end of an episode.
+For each way of clipping, runs of clipped.py: how many don't learn, and how large |V| gets in an
+update, although no return exceeds 1. Also: how many gradients are clipped, and what share of the
+large ones belongs to updates with the end of an episode.
 """
 import contextlib
 import io
@@ -60,12 +60,14 @@ def main():
         a3c.configure(LEARNING_RATE=0.005 * rate)
         runs = [run(what, limit, seed) for seed in range(seeds)]
         statuses, frames, values, updates = zip(*runs)
-        large = [end for of_run in updates for norm, end in of_run if norm > min(limit, 0.5)]
-        print(f"{what} {limit}, rate times {rate}: {sum(statuses)} of {seeds} not learned; |V| "
-              f"median {statistics.median(values):.2f}, {sum(v > 10 for v in values)} above 10; "
-              f"frames {statistics.median(frames):,.0f}; {np.mean(large):.0%} of the large "
-              f"gradients with an end, of all {np.mean([e for u in updates for _, e in u]):.0%}",
-              flush=True)
+        every = [update for of_run in updates for update in of_run]
+        beyond = [norm > limit for norm, _ in every]
+        ends = [end for norm, end in every if norm > min(limit, 0.5)]
+        print(f"{what} {limit}, rate times {rate}: {sum(map(bool, statuses))} of {seeds} not "
+              f"learned; |V| median {statistics.median(values):.2f}, worst {max(values):,.1f}; "
+              f"frames {statistics.median(frames):,.0f}; clipped {np.mean(beyond):.2%}; with "
+              f"an end: {np.mean(ends):.0%} of the large ones, "
+              f"{np.mean([end for _, end in every]):.0%} of all", flush=True)
 
 
 if __name__ == "__main__":

@@ -114,6 +114,8 @@ def work(number, parameters, constants, words, server_class, *classes):
     """A worker: a Ray task. It learns until the run is over or all frames are played."""
     vars(a3c).update(constants)
     a3c.THRESHOLD_MEAN = float("inf")  # a worker doesn't evaluate
+    a3c.SIGNALS = ()  # they are for the process that the user has started
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Ray starts a worker again that dies of it
     if a3c.SHARE_ONE_CORE and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[number % len(cores)]})
@@ -130,7 +132,7 @@ class Workers:
     """All workers, as the process that the user has started sees them."""
     def __init__(self):
         self.tasks = {}  # and the numbers of their workers
-        self.scores = collections.deque()  # of episodes that the script hasn't counted yet
+        self.scores = collections.deque()  # that the script hasn't counted yet
         self.seen = 0
 
     def start(self, server, own, server_class, *classes):
@@ -153,21 +155,19 @@ class Workers:
             return
         self.variables = tf.global_variables("parameter_server/")
         values = server.session.run({v.op.name: v for v in self.variables})
-        constants = a3c.constants()
         words = ["--render", "none", "--workers", str(own.workers),
                  "--max-frames", str(progress.max_frames), "--seed"]
-        # num_cpus=0: Ray doesn't limit the processes to the number of cores.
-        # max_task_retries=-1: Ray repeats a call that got lost on its way.
+        # num_cpus=0: not limited by cores. max_task_retries=-1: a call that got lost is repeated.
         self.actor = ray.remote(num_cpus=0, max_task_retries=-1)(Parameters).remote(
-            constants, server_class, [*words, str(seed)], progress.frames, values)
+            a3c.constants(), server_class, [*words, str(seed)], progress.frames, values)
         ray.get(self.actor.look.remote(), timeout=300)  # raises what went wrong at its start
         task = ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(work)
         for number in range(1, own.processes + 1):
             if progress.stopped:  # while the actor started
                 return
             own_words = [*words, str(seed + number)]  # each worker plays other episodes
-            worker = task.remote(number, self.actor, constants, own_words, server_class, *classes)
-            self.tasks[worker] = number
+            self.tasks[task.remote(number, self.actor, a3c.constants(), own_words,
+                                   server_class, *classes)] = number
 
     def next_score(self):
         """Waits for the next episode of any worker, and returns its score."""
