@@ -468,8 +468,8 @@ def test_a_run_saves_and_leaves_no_process_whatever_ends_it(start, to_actor, to_
         process.terminate()
     elif to_script == "SIGINT":
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        for number in signal.SIGTERM, signal.SIGINT, signal.SIGTERM:
-            time.sleep(0.2)
+        for number in signal.SIGTERM, signal.SIGINT:
+            time.sleep(0.05)  # before Ray shuts down, which resets SIGTERM
             process.send_signal(number)
     status, _, err = helpers.finish(process, seconds=120)
     frames, updates = saved()

@@ -219,7 +219,7 @@ def test_an_exception_in_any_thread_ends_all_threads_and_the_error_names_the_one
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)  # so learning, evaluating and filming all come soon
     with pytest.raises(RuntimeError, match=f"^{victim} failed: .*on purpose"):
         run("--workers", 2, "--render", "video", "--checkpoint", saved, environment_class=Failing)
-    assert not noted[0].learners  # all have ended
+    assert not noted[0].learning_threads  # all have ended
     assert frames_saved(saved) == noted[0].frames and (not films or noted[0].frames > 50)
 
 
