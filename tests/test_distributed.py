@@ -96,6 +96,7 @@ def saved():
 
 @fault("distributed.Parameters.__init__", "load(self.server, self.variables",
        "load(self.server, self.server.weights")
+@fault("distributed.WorkerServer.initialize", "load(self, self.weights, values)", "pass")
 def test_updates_through_a_worker_are_bit_for_bit_those_of_the_script(script, actor):
     """They change weights, RMSProp's averages, a user's own variable, and reach all workers."""
     first = worker(actor)

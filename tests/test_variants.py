@@ -213,7 +213,6 @@ def normalized():
     return names["Server"], names["Brain"]
 
 
-@fault("distributed.WorkerServer.initialize", "load(self, self.weights, values)", "pass")
 @fault("LocalBrain._build_graph", "self.build_update(gradients, s)",
        "self.server.build_update(gradients)")
 @pytest.mark.parametrize("program", [a3c, synchronous, ga3c, distributed])

@@ -1,6 +1,5 @@
-"""GA3C: other threads predict and train for the learners, in batches.
+"""GA3C: all learners share one network, and extra threads run it for them, in batches.
 
-Here all learners share one network, and extra threads run it for them:
     learner:  state   -> queue -> predictor, all waiting states at once -> π, back to each learner
               samples -> queue -> trainer, once there are enough -> an update of the one network
 One call for many states costs little more than a call for one. That pays with large networks, above

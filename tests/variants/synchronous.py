@@ -46,8 +46,7 @@ class Server(a3c.ParameterServer):
         return self.frame  # within a round, a schedule such as clipped.py's doesn't move
 
     def has_updated(self, name, samples):
-        """The last learner makes the update of all. Then each waits until those before it in the
-        list have pulled."""
+        """The last learner makes the update. Then each waits until those before it have pulled."""
         with self.progress.changed:
             self.updated.add(name)
             self.samples += samples
