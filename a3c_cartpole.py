@@ -82,7 +82,7 @@ N_WORKERS = 8  # threads that learn, here called learners
 SHARE_ONE_CORE = True  # run all learners on one CPU core; `share_one_core` says why
 MAX_FRAMES = 1_000_000  # frames before the learners give up; a frame is a step of any learner
 LEARNED_MEAN = 199  # mean score to exceed, in training and then in an evaluation; the best is 200
-THRESHOLD_MEAN = None  # in training only; None: LEARNED_MEAN
+THRESHOLD_MEAN = None  # another mean to exceed in training; None: the same
 THRESHOLD_EPISODES = 10  # in training: the latest ten episodes of all learners
 EVALUATION_EPISODES = 10  # in an evaluation: ten episodes of another thread, the test thread
 PRINT_EPISODES = 50  # print a line every fifty episodes, with their mean score
@@ -698,9 +698,10 @@ def signals_stop(progress):
 
 
 def run_program(main):
-    """End Python with the exit status of main(). A signal after that must not disturb the end."""
+    """Run main(), and end Python with its exit status. While main() learns, it reacts to signals
+    itself. Before and after that they are ignored, because they would disturb Python's own end."""
     for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)  # `main` reacts to them, and then this counts again
+        signal.signal(number, signal.SIG_IGN)
     sys.exit(main())
 
 

@@ -6,8 +6,8 @@ The learning rate falls with the frames of all threads, as in the A3C paper, arX
 it is 0, the run ends:
     rate = LEARNING_RATE · max(0, 1 - frames / anneal_frames)
 A small max_norm does harm here. Most large gradients come from the ends of episodes, where the only
-rewards are. If they are cut, V follows its own estimates, and in some runs it grows to thousands,
-which loss/critic shows at once (--logdir). A norm of 5 cuts only the few largest gradients.
+rewards are. If these are cut, V follows its own estimates, and in some runs it grows to thousands,
+which loss/critic shows (--logdir). A norm of 5 cuts only the few largest gradients.
 """
 import sys
 from pathlib import Path
