@@ -365,9 +365,10 @@ def files(tmp_path, monkeypatch):
 
 @fault("prepare_folder", "(OSError, ", "(ValueError, ")
 @fault("prepare_folder", "not tf.gfile.Glob(folder)", "False")
+@fault("parse", "allow_abbrev=False", "allow_abbrev=True")
 @pytest.mark.parametrize("words", [  # the last option of each is the wrong one
     "--workers 0", "--workers two", "--seed -1", "--max-frames 0", "--test-episodes 0",
-    "--render film", "--speed", "--play", "--play --checkpoint empty",
+    "--render film", "--speed", "--max-frame 5", "--play", "--play --checkpoint empty",
     "--play --checkpoint missing", "--checkpoint=", "--checkpoint file", "--checkpoint file/below",
     "--logdir=", "--logdir file", "--logdir file/below",
     pytest.param("--checkpoint a[1]b", marks=posix), pytest.param("--logdir a[1]b", marks=posix),

@@ -248,6 +248,26 @@ def test_shared_sums_are_those_of_all_states_and_are_pulled_used_saved_and_playe
     assert status == LEARNED and same(player.first, [sums, *weights])
 
 
+@fault("LocalBrain._build_graph", ', unconnected_gradients="zero"', "")
+@pytest.mark.parametrize("program", [synchronous, distributed])
+def test_a_variable_that_the_loss_does_not_reach_stays_as_it_is(fake_ray, program):
+    class Server(a3c.ParameterServer):
+        def _build_model(self):
+            a3c.layer("unused", 2, 3)
+            return super()._build_model()
+    more = ["--processes", 1] if program is distributed else []
+    status, server = run("--max-frames", 50, *more, main=program.main, server_class=Server)
+    unused, *used = server.session.run(server.weights)
+    assert status == NOT_LEARNED and np.array_equal(unused, server.first[0])
+    assert not np.array_equal(used[-1], server.first[-1])
+
+
+@fault("constants", "np.generic, ", "")
+def test_the_constants_that_other_processes_get_may_be_numbers_of_numpy(monkeypatch):
+    monkeypatch.setattr(a3c, "GAMMA", np.float32(0.5))
+    assert a3c.constants()["GAMMA"] == 0.5
+
+
 # Clipping and the falling rate
 
 @fault("clipped.Clipping.build_update", "self.max_norm", "1e9")

@@ -254,6 +254,18 @@ def test_counting_and_saving_wait_for_their_locks():
 
 # The threshold and the evaluation
 
+@fault("Progress.episode_ended", "LEARNED_MEAN if THRESHOLD_MEAN is None else ", "")
+@fault("Progress.episode_ended", " if THRESHOLD_MEAN is None else THRESHOLD_MEAN", "")
+@pytest.mark.parametrize("threshold, phase", [
+    (None, "training"), (20, "evaluating"), (25, "training")])
+def test_training_may_have_a_threshold_of_its_own(monkeypatch, threshold, phase):
+    monkeypatch.setattr(a3c, "THRESHOLD_MEAN", threshold)
+    progress = a3c.Progress(options())
+    for _ in range(10):
+        progress.episode_ended(25.0)
+    assert progress.phase == phase
+
+
 @fault("Progress.episode_ended", "> threshold", ">= threshold")
 @fault("Worker_thread.evaluate", "mean > LEARNED_MEAN", "True")
 @pytest.mark.parametrize("scores, evaluation_mean, says", [
