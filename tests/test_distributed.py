@@ -1,7 +1,7 @@
 """distributed.py: what its processes count, tell each other and save, and what ends them.
 
-"The actor" is Ray's word for the process of the parameter server. In the first tests a fake Ray
-does all in one process. The others start this file as a program, whose processes leave notes.
+"The real server" is the parameter server's process. In the first tests a fake Ray does all in one
+process. The others start this file as a program, whose processes leave notes.
 """
 import os
 import re
@@ -47,27 +47,26 @@ def script():
 
 
 @pytest.fixture
-def actor(fake_ray, script):
-    """The actor of a run that continues after 100 frames."""
+def real(fake_ray, script):
+    """The real server of a run that continues after 100 frames."""
     return fake_ray.Handle(distributed.Parameters(
         {}, CountingServer, ["--render", "none"], 100, values(script.server)))
 
 
 @pytest.fixture
-def workers(actor):
+def workers(real):
     """The workers as the process that the user starts sees them: one plays on."""
     workers = distributed.Workers()
     workers.server = helpers.Built(0, server_class=CountingServer).server
     workers.variables = variables(workers.server)
-    workers.actor, workers.tasks, workers.called = actor, {"plays on": 1}, 1
+    workers.parameters, workers.tasks, workers.known = real, {"plays on": 1}, 1
     return workers
 
 
-def worker(actor):
+def worker(parameters):
     """A worker with two learners, as `distributed.work` makes it, but without threads."""
     class Server(distributed.WorkerServer, CountingServer):
-        pass
-    Server.actor = actor
+        real = parameters
     return helpers.Built(2, server_class=Server)
 
 
@@ -97,58 +96,58 @@ def saved():
 @fault("distributed.Parameters.__init__", "load(self.server, self.variables",
        "load(self.server, self.server.weights")
 @fault("distributed.WorkerServer.initialize", "load(self, self.weights, values)", "pass")
-def test_updates_through_a_worker_are_bit_for_bit_those_of_the_script(script, actor):
+def test_updates_through_a_worker_are_bit_for_bit_those_of_the_script(script, real):
     """They change weights, RMSProp's averages, a user's own variable, and reach all workers."""
-    first = worker(actor)
+    first = worker(real)
     for learner, frames in (0, 10), (1, 7), (0, 3):
         play(script, learner, frames)
         play(first, learner, frames)
-    _, _, actors, _ = actor.look.remote()
-    np.testing.assert_equal(actors, values(script.server))
-    assert actors[UPDATES] == 1 + 3
-    for built in first, worker(actor):
+    _, _, reals, _ = real.look.remote()
+    np.testing.assert_equal(reals, values(script.server))
+    assert reals[UPDATES] == 1 + 3
+    for built in first, worker(real):
         assert helpers.same(built.values(built.server.weights),
                             script.values(script.server.weights))
 
 
-@fault("distributed.Parameters.call", "max(frames, self.frames[worker])", "frames")
-@fault("distributed.Parameters.call", "max(episodes - self.episodes[worker], 0)",
+@fault("distributed.Parameters.update", "max(frames, self.frames[worker])", "frames")
+@fault("distributed.Parameters.update", "max(episodes - self.episodes[worker], 0)",
        "episodes - self.episodes[worker]")
 @pytest.mark.parametrize("order", ["12", "21", "1122", "212", "2121"])
-def test_frames_and_scores_count_once_though_a_call_may_come_twice_and_in_any_order(actor, order):
+def test_frames_and_scores_count_once_though_a_call_may_come_twice_and_in_any_order(real, order):
     """An update is made again. That does no harm."""
-    gradients = [np.ones(w.shape) for w in actor.owner.server.weights]
+    gradients = [np.ones(w.shape) for w in real.owner.server.weights]
     calls = {"1": ("worker", 10, 1, [20.0], *gradients),
              "2": ("worker", 15, 2, [20.0, 30.0], *gradients)}
     for n in order:
-        others, weights = actor.call.remote(*calls[n])
-    scores, frames, now, _ = actor.look.remote()
+        others, weights = real.update.remote(*calls[n])
+    scores, frames, now, _ = real.look.remote()
     assert (scores, frames, now[UPDATES]) == ([20.0, 30.0], 100 + 15, 1 + len(order))
     assert others == 100 and np.array_equal(weights[0], now["parameter_server/hidden/weights"])
 
 
-@fault("distributed.WorkerServer.call", "progress.frames - self.others", "progress.frames")
-@fault("distributed.WorkerServer.call", "max(others - self.others, 0)", "others - self.others")
-def test_frames_of_all_workers_and_earlier_runs_add_up_even_if_an_older_answer_comes_later(actor):
-    first, second = worker(actor), worker(actor)
+@fault("distributed.WorkerServer.update", "progress.frames - self.others", "progress.frames")
+@fault("distributed.WorkerServer.update", "max(others - self.others, 0)", "others - self.others")
+def test_frames_of_all_workers_and_earlier_runs_add_up_even_if_an_older_answer_comes_later(real):
+    first, second = worker(real), worker(real)
     assert first.progress.frames == second.progress.frames == 100
     play(first, frames=10)
     play(second, frames=7)
     assert (first.progress.frames, second.progress.frames) == (110, 117)
     play(first, learner=1, frames=5)
-    assert first.progress.frames == actor.look.remote()[1] == 122
-    first.server.actor = unittest.mock.Mock()
+    assert first.progress.frames == real.look.remote()[1] == 122
+    first.server.real = unittest.mock.Mock()
     for others in 137, 127:
-        first.server.actor.call.remote.return_value = others, first.server.latest
+        first.server.real.update.remote.return_value = others, first.server.latest
         play(first, frames=10)
     assert first.progress.frames == 137 + (10 + 5 + 10 + 10)  # the others' and its own
 
 
-@fault("distributed.Parameters.call", "scores[-new:] if new else []", "scores[-1:]")
+@fault("distributed.Parameters.update", "scores[-new:] if new else []", "scores[-1:]")
 @pytest.mark.timeout(60)  # a lost score would be waited for
-def test_each_score_of_a_worker_reaches_the_starting_process_once_and_in_order(rng, actor, workers):
-    """Scores are 0, 1, 2, ... A worker tells its latest fifty, of which some have come before."""
-    two, sent, arrived = (worker(actor), worker(actor)), [], []
+def test_each_score_of_a_worker_reaches_the_starting_process_once_and_in_order(rng, real, workers):
+    """Scores are 0, 1, 2, ... A worker tells its latest ones, of which some have come before."""
+    two, sent, arrived = (worker(real), worker(real)), [], []
     for _ in range(100):
         built = two[rng.integers(2)]
         for _ in range(rng.integers(4)):  # episodes that have ended since the last update
@@ -160,10 +159,10 @@ def test_each_score_of_a_worker_reaches_the_starting_process_once_and_in_order(r
     assert arrived == sent and not workers.scores
 
 
-@fault("distributed.Workers.next_score", "self.server.checkpoint.lock", "contextlib.nullcontext()")
-def test_the_starting_process_takes_over_frames_and_values_under_the_saving_lock(actor, workers):
+@fault("distributed.Workers.look", "self.server.checkpoint.lock", "contextlib.nullcontext()")
+def test_the_starting_process_takes_over_frames_and_values_under_the_saving_lock(real, workers):
     """A checkpoint would otherwise hold the frames of one moment and the values of another."""
-    built, server, inside = worker(actor), workers.server, []
+    built, server, inside = worker(real), workers.server, []
     built.progress.episode_ended(20.0)
     play(built, frames=10)
 
@@ -173,37 +172,37 @@ def test_the_starting_process_takes_over_frames_and_values_under_the_saving_lock
     lock.__enter__.side_effect = lock.__exit__.side_effect = look
     workers.next_score()
     assert inside == [(0, 0), (100 + 10, 1 + 1)]  # when it took the lock and when it gave it back
-    np.testing.assert_equal(values(server), actor.look.remote()[2])
+    np.testing.assert_equal(values(server), real.look.remote()[2])
 
 
 @fault("finite",
        'tf.check_numerics(tf.global_norm(gradients), "the gradient isn\'t finite")',
        "tf.global_norm(gradients)")
 @pytest.mark.parametrize("number", [np.nan, np.inf])
-def test_a_gradient_that_is_not_finite_is_never_sent_to_the_actor(actor, rng, number):
-    built, before, samples = worker(actor), actor.look.remote()[2], helpers.batch(rng)
+def test_a_gradient_that_is_not_finite_is_never_sent_to_the_real_server(real, rng, number):
+    built, before, samples = worker(real), real.look.remote()[2], helpers.batch(rng)
     weights = built.values(built.server.weights)
     samples[2][3] = number  # a return
     for brain in built.brains:
         with pytest.raises(tf.errors.InvalidArgumentError, match="the gradient isn't finite"):
             helpers.update(brain, *samples)
-    np.testing.assert_equal(actor.look.remote()[2], before)
+    np.testing.assert_equal(real.look.remote()[2], before)
     assert helpers.same(built.values(built.server.weights), weights)
 
 
 @fault("distributed.wait_for", "progress.raise_if_stopped()", "pass")
-def test_after_a_stop_a_learner_does_not_wait_for_the_actors_answer(actor, fake_ray):
-    built = worker(actor)
-    built.server.actor = unittest.mock.Mock()
-    built.server.actor.call.remote.return_value = exceptions.GetTimeoutError()
+def test_after_a_stop_a_learner_does_not_wait_for_an_answer(real, fake_ray):
+    built = worker(real)
+    built.server.real = unittest.mock.Mock()
+    built.server.real.update.remote.return_value = exceptions.GetTimeoutError()
     built.progress.stop()
-    assert helpers.same(built.server.call(np.zeros(3)), built.server.latest)
+    assert helpers.same(built.server.update(np.zeros(3)), built.server.latest)
     fake_ray.get.assert_called_once()  # at the worker's start, not for this call
 
 
 @fault("distributed.wait_for", "120", "60")
 @pytest.mark.parametrize("answer", [exceptions.GetTimeoutError(), exceptions.RayActorError()])
-def test_an_actor_that_gives_no_answer_for_a_minute_is_an_error(fake_ray, answer):
+def test_a_server_that_gives_no_answer_for_a_minute_is_an_error(fake_ray, answer):
     """Ray raises one of these errors in place of an answer."""
     with pytest.raises(ConnectionError, match=NO_SERVER):
         distributed.wait_for(answer, a3c.Progress(helpers.options()))
@@ -211,45 +210,45 @@ def test_an_actor_that_gives_no_answer_for_a_minute_is_an_error(fake_ray, answer
 
 
 @fault("distributed.Parameters.end", "self.server.progress.max_frames", "0")
-def test_a_worker_stops_after_its_next_update_if_the_actor_ends_the_run(actor):
-    built = worker(actor)
-    actor.end.remote()
+def test_a_worker_stops_after_its_next_update_if_the_real_server_ends_the_run(real):
+    built = worker(real)
+    real.end.remote()
     play(built)  # the answer to its update says that the run is over
     with pytest.raises(a3c.Stopped):
         built.progress.next_frame()
 
 
-@fault("distributed.Workers.next_score", "self.actor.end.remote()", "pass")
+@fault("distributed.Workers.next_score", "self.parameters.end.remote()", "pass")
 @fault("distributed.Workers.next_score", "if not self.tasks:", "if False:")
 @pytest.mark.parametrize("tasks, told", [({}, 0), ({"plays on": 1}, 1)])
-def test_once_learned_the_actor_is_told_to_end_the_workers_if_any_are_left(workers, tasks, told):
-    """With no worker left, Ray would shut down before the actor answers, and print an error."""
-    workers.tasks, workers.actor = tasks, unittest.mock.Mock()
+def test_once_learned_the_server_is_told_to_end_the_workers_if_any_are_left(workers, tasks, told):
+    """With no worker left, Ray would shut down before it answers, and print an error."""
+    workers.tasks, workers.parameters = tasks, unittest.mock.Mock()
     workers.server.progress.phase = "learned"
     with pytest.raises(a3c.Stopped):
         workers.next_score()
-    assert workers.actor.end.remote.call_count == told
+    assert workers.parameters.end.remote.call_count == told
 
 
-@fault("distributed.Workers.next_score", "                continue\n", "                pass\n")
-def test_what_the_actor_answers_once_learned_does_not_replace_the_weights_that_have_passed(workers):
+@fault("distributed.Workers.look", "            return\n", "            pass\n")
+def test_an_answer_once_learned_does_not_replace_the_weights_that_have_passed(workers):
     """The test thread waits 1.5 s for this thread, and an answer may take longer."""
-    def look(seen, really=workers.actor.owner.look):
+    def look(seen, really=workers.parameters.owner.look):
         workers.server.progress.phase = "learned"
         return really(seen)
     before = values(workers.server)
-    workers.actor.owner.look = look
+    workers.parameters.owner.look = look
     with pytest.raises(a3c.Stopped):
         workers.next_score()
     np.testing.assert_equal(values(workers.server), before)
 
 
-@fault("distributed.Workers.next_score", "called > self.called", "False")
-@fault("distributed.Workers.next_score", "self.called = called", "pass")
-def test_a_worker_that_was_started_again_is_told_once(actor, workers, capsys):
+@fault("distributed.Workers.look", "known > self.known", "False")
+@fault("distributed.Workers.look", "self.known = known", "pass")
+def test_a_worker_that_was_started_again_is_told_once(real, workers, capsys):
     """Ray gives it a new name, and there is only one worker here."""
     for restarted in False, True:
-        built = worker(actor)
+        built = worker(real)
         built.progress.episode_ended(20.0)
         play(built)
         workers.next_score()
@@ -261,8 +260,8 @@ def test_a_worker_that_was_started_again_is_told_once(actor, workers, capsys):
     assert workers.next_score() == 30 and capsys.readouterr().err == ""
 
 
-@fault("distributed.Workers.next_score", "ray.exceptions.RayTaskError", "ZeroDivisionError")
-@fault("distributed.Workers.next_score", "failed: {what}", "failed")
+@fault("distributed.Workers.task_ended", "ray.exceptions.RayTaskError", "ZeroDivisionError")
+@fault("distributed.Workers.task_ended", "failed: {a3c.reason(error.cause)}", "failed")
 def test_a_worker_that_failed_ends_the_run_and_one_that_died_does_not(workers, capsys):
     """Failed: its code raised an exception. Died: its process crashed."""
     failed = exceptions.RayTaskError("work", "its traceback", ValueError("on\npurpose"))
@@ -298,11 +297,11 @@ def test_sys_exit_in_a_worker_is_a_failure_since_ray_would_start_it_again(fake_r
 
 
 @fault("distributed.wait_for", 'raise ConnectionError', 'raise a3c.Stopped')
-def test_a_worker_that_gives_up_on_the_actor_has_failed(actor, fake_ray):
-    actor.owner.call = lambda *_: exceptions.GetTimeoutError()
+def test_a_worker_that_gives_up_on_the_server_has_failed(real, fake_ray):
+    real.owner.update = lambda *_: exceptions.GetTimeoutError()
     words = ["--render", "none", "--workers", "1", "--max-frames", "300", "--seed", "5"]
     with pytest.raises(RuntimeError, match=NO_SERVER):
-        fake_ray.remote()(distributed.work).remote(1, actor, {}, words, CountingServer)
+        fake_ray.remote()(distributed.work).remote(1, real, {}, words, CountingServer)
 
 
 @fault("distributed.Workers.start", "progress.frames", "0")
@@ -339,7 +338,7 @@ def test_only_the_starting_process_evaluates_and_the_script_can_play_what_was_le
     assert a3c.main([*words, "--play"]) == LEARNED
 
 
-@fault("distributed.Workers.start", "{a3c.reason(error)}", "{error}")
+@fault("distributed.start_ray", "{a3c.reason(error)}", "{error}")
 @pytest.mark.parametrize("words, reason", [
     ("--processes 0", "--processes"), ("--workers 0", "--workers"), ("--seed -1", "--seed"),
     ("--address foo:1", "--address"), ("--address auto", "no cluster"),
@@ -360,7 +359,7 @@ def test_refusals_are_one_line_and_come_before_ray_starts_except_for_a_missing_c
 @fault("distributed.Workers.start", "progress.stopped:  # by", "False:  # by")
 @fault("distributed.Workers.start", "progress.stopped:  # while", "False:  # while")
 @pytest.mark.parametrize("during", ["init", "get"])
-def test_ctrl_c_while_ray_or_the_actor_starts_lets_it_start_but_nothing_after_it(
+def test_ctrl_c_while_ray_or_the_server_starts_lets_it_start_but_nothing_after_it(
         fake_ray, monkeypatch, capsys, during):
     started = []
 
@@ -368,12 +367,12 @@ def test_ctrl_c_while_ray_or_the_actor_starts_lets_it_start_but_nothing_after_it
         signal.raise_signal(signal.SIGINT)
         started.append(during)
     getattr(fake_ray, during).side_effect = start
-    actor, work = unittest.mock.Mock(), unittest.mock.Mock()
-    monkeypatch.setattr(distributed, "Parameters", actor)
+    parameters, work = unittest.mock.Mock(), unittest.mock.Mock()
+    monkeypatch.setattr(distributed, "Parameters", parameters)
     monkeypatch.setattr(distributed, "work", work)
     assert distributed.main(["--render", "none"]) == INTERRUPTED
     assert started == [during] and capsys.readouterr().err == "Stopped after 0 frames\n"
-    assert actor.called == (during == "get") and not work.called
+    assert parameters.called == (during == "get") and not work.called
 
 
 @fault("distributed.main", "signal.signal(number, signal.SIG_IGN)", "signal.getsignal(number)")
@@ -451,20 +450,20 @@ def test_all_processes_have_the_settings_of_the_run_and_each_worker_its_own_seed
     assert len(os.listdir("log")) == 1  # only one process makes files
 
 
-@fault("distributed.Workers.start", "signal.getsignal(signal.SIGINT)", "signal.SIG_DFL")
+@fault("distributed.start_ray", "signal.getsignal(signal.SIGINT)", "signal.SIG_DFL")
 @linux
-@pytest.mark.parametrize("to_actor, to_script", [
+@pytest.mark.parametrize("to_server, to_script", [
     pytest.param(None, "SIGINT", id="Ctrl-C, then others"),
-    pytest.param("SIGSTOP", "SIGTERM", marks=pytest.mark.long, id="SIGTERM, the actor hangs"),
-    pytest.param("SIGKILL", None, marks=pytest.mark.long, id="the actor is killed")])
-def test_a_run_saves_and_leaves_no_process_whatever_ends_it(start, to_actor, to_script):
+    pytest.param("SIGSTOP", "SIGTERM", marks=pytest.mark.long, id="SIGTERM, the server hangs"),
+    pytest.param("SIGKILL", None, marks=pytest.mark.long, id="the server is killed")])
+def test_a_run_saves_and_leaves_no_process_whatever_ends_it(start, to_server, to_script):
     process = start("--checkpoint", "saved")
     helpers.begin(process, "mean")
-    assert len(alive(process)) >= 4  # also the actor and two workers
-    if to_actor:
-        [actor] = [number for number, note in notes().items()
+    assert len(alive(process)) >= 4  # also the server and two workers
+    if to_server:
+        [server] = [number for number, note in notes().items()
                    if note.endswith("seed 5") and number != process.pid]  # workers: 6, 7
-        os.kill(actor, signal.Signals[to_actor])
+        os.kill(server, signal.Signals[to_server])
     if to_script == "SIGTERM":
         process.terminate()
     elif to_script == "SIGINT":

@@ -184,7 +184,7 @@ def test_what_a_program_cannot_run_with_is_refused_in_one_line(
     assert re.fullmatch(rf".*: error: .*{error}.*\n", err)
 
 
-@fault("distributed.work", "a3c.main(words, Server, *classes)", "a3c.main(words, Server)")
+@fault("distributed.work", "a3c.main(words, Copy, *classes)", "a3c.main(words, Server)")
 @pytest.mark.parametrize("of_program, of_variant, goes", PAIRS)
 def test_a_variants_classes_train_in_another_program_just_where_the_table_says_so(
         put_back, fake_ray, of_program, of_variant, goes):

@@ -2,7 +2,7 @@
 
 Python's lock (the GIL) lets only one thread of a process run Python at a time. Several processes
 don't share that lock, or even a machine. Here the parameter server has a process of its own, as in
-Gorila (arXiv:1507.04296), which Ray calls an actor, and so has each worker, which Ray calls a task:
+Gorila (arXiv:1507.04296), and so has each worker:
     worker -> parameter server: a gradient g; all frames that the worker has played; new scores
     parameter server:           θ <- θ - RMSProp(g)
     worker <- parameter server: θ; all frames that the other workers have played
@@ -35,7 +35,7 @@ class Parameters:
             gradients = [tf.placeholder(w.dtype, w.shape) for w in self.server.weights]
             with tf.control_dependencies([self.server.build_update(gradients)]):
                 weights = [w.read_value() for w in self.server.weights]
-            self.update = a3c.GraphCall(self.server.session, gradients, weights)
+            self.apply = a3c.GraphCall(self.server.session, gradients, weights)
             self.variables = tf.global_variables("parameter_server/")
             self.server.initialize()
             graph.finalize()
@@ -43,22 +43,25 @@ class Parameters:
         self.frames = collections.Counter(earlier=frames)  # of earlier runs, and of each worker
         self.episodes = collections.Counter()  # of each worker
         self.scores = []  # of all episodes
+        self.workers = set()  # the names of those that have called
 
-    def call(self, worker, frames, episodes, scores, *gradients):
-        """If an answer gets lost, Ray repeats the call. So each call tells all frames and episodes
-        of the worker. (A second update does no harm.) scores: of the worker's latest episodes."""
+    def update(self, worker, frames, episodes, scores, *gradients):
+        """Returns the frames of all other workers, and the new weights. If an answer gets lost, Ray
+        repeats the call, so each call tells all frames and episodes of the worker, and its latest
+        scores. (A repeated update does no harm.)"""
+        self.workers.add(worker)
         self.frames[worker] = max(frames, self.frames[worker])
         self.server.progress.frames = self.frames.total()
         new = max(episodes - self.episodes[worker], 0)
         self.episodes[worker] += new
         self.scores += scores[-new:] if new else []
-        return self.server.progress.frames - self.frames[worker], self.update(*gradients)
+        return self.server.progress.frames - self.frames[worker], self.apply(*gradients)
 
     def look(self, seen=0):
         """Returns the scores after the first `seen` ones, all frames, the variables' values, and
-        how many workers have called, where one that was started again is a new one."""
+        how many workers have called. A worker that was started again counts as a new one."""
         values = self.server.session.run({v.op.name: v for v in self.variables})
-        return self.scores[seen:], self.frames.total(), values, len(self.episodes)
+        return self.scores[seen:], self.frames.total(), values, len(self.workers)
 
     def end(self):
         """Let all frames count as played, so that the workers end."""
@@ -71,7 +74,7 @@ def load(server, variables, values):
 
 
 def wait_for(answer, progress):
-    """Returns an answer of the actor. Raises ConnectionError if it has died or takes a minute."""
+    """Returns the real server's answer. Raises ConnectionError if none comes within a minute."""
     for _ in range(120):
         progress.raise_if_stopped()
         with contextlib.suppress(ray.exceptions.GetTimeoutError, ray.exceptions.RayActorError):
@@ -80,27 +83,27 @@ def wait_for(answer, progress):
 
 
 class WorkerServer(a3c.ParameterServer):
-    """A worker's copy of the parameter server. actor: the real one's process, see `work`."""
+    """A worker's copy of the parameter server. real: the real one, which is remote."""
     def initialize(self):
         super().initialize()
-        _, frames, values, _ = wait_for(self.actor.look.remote(), self.progress)
+        _, frames, values, _ = wait_for(self.real.look.remote(), self.progress)
         load(self, self.weights, values)
         self.latest = self.session.run(self.weights)
         self.worker = ray.get_runtime_context().get_worker_id()  # new if Ray starts it again
         self.progress.frames = self.others = frames  # `others`: those of all other workers
-        # Between two calls each learner may finish an episode.
-        self.progress.scores = collections.deque(maxlen=50 + self.progress.options.workers)
+        # Each learner may finish an episode between two calls, and calls may change their order.
+        self.progress.scores = collections.deque(maxlen=2 * self.progress.options.workers)
 
     def build_update(self, gradients):
-        weights = tf.py_func(self.call, gradients, [w.dtype for w in self.weights])
+        weights = tf.py_func(self.update, gradients, [w.dtype for w in self.weights])
         return tf.group(*[w.assign(x, read_value=False) for w, x in zip(self.weights, weights)])
 
-    def call(self, *gradients):
-        """Give a learner's gradient to the actor. Returns the new weights."""
+    def update(self, *gradients):
+        """Give a learner's gradient to the real server. Returns the new weights."""
         progress = self.progress
         with progress.changed:
             report = progress.frames - self.others, progress.episodes, list(progress.scores)
-        answer = self.actor.call.remote(self.worker, *report, *gradients)
+        answer = self.real.update.remote(self.worker, *report, *gradients)
         with contextlib.suppress(a3c.Stopped):
             others, self.latest = wait_for(answer, progress)
             with progress.changed:
@@ -120,12 +123,24 @@ def work(number, parameters, constants, words, server_class, *classes):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[number % len(cores)]})
 
-    class Server(WorkerServer, server_class):
-        actor = parameters
+    class Copy(WorkerServer, server_class):
+        real = parameters
     try:
-        a3c.main(words, Server, *classes)
+        a3c.main(words, Copy, *classes)
     except SystemExit as error:  # Ray would start the worker again, again and again
         raise RuntimeError(f"sys.exit({error.code!r})") from error
+
+
+def start_ray(address):
+    # The other processes find the user's modules, and set TensorFlow up, as this one does.
+    env_vars = {name: value for name, value in os.environ.items() if name.startswith("TF_")}
+    env_vars["PYTHONPATH"] = os.pathsep.join(sys.path)
+    try:
+        ray.init(address, logging_level="ERROR", log_to_driver=False,
+                 runtime_env={"env_vars": env_vars})
+    except Exception as error:
+        a3c.refuse(f"Ray doesn't start (argument --address): {a3c.reason(error)}")
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # instead of Ray's handler
 
 
 class Workers:
@@ -133,82 +148,79 @@ class Workers:
     def __init__(self):
         self.tasks = {}  # and the numbers of their workers
         self.scores = collections.deque()  # that the script hasn't counted yet
-        self.seen = 0
+        self.seen = 0  # scores that have come
 
     def start(self, server, own, server_class, *classes):
-        """Start Ray, the actor and the tasks. server: the script's, whose variables have values."""
-        progress = server.progress
-        seed = progress.options.seed
+        """Start Ray, then the server's process, then the workers. server: the script's."""
+        self.server, progress = server, server.progress
         progress.options.workers = own.processes * own.workers  # for the script's first line
-        self.called = own.processes  # workers that have called, at least
-        # The other processes find the user's modules, and set TensorFlow up, as this one does.
-        env_vars = {name: value for name, value in os.environ.items() if name.startswith("TF_")}
-        env_vars["PYTHONPATH"] = os.pathsep.join(sys.path)
-        try:
-            ray.init(own.address, logging_level="ERROR", log_to_driver=False,
-                     runtime_env={"env_vars": env_vars})
-        except Exception as error:
-            a3c.refuse(f"Ray doesn't start (argument --address): {a3c.reason(error)}")
-        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # instead of Ray's handler
-        self.server = server
+        start_ray(own.address)
         if progress.stopped:  # by Ctrl-C, while Ray started
             return
+        self.known = own.processes  # a worker that was started again counts as a new one
         self.variables = tf.global_variables("parameter_server/")
         values = server.session.run({v.op.name: v for v in self.variables})
         words = ["--render", "none", "--workers", str(own.workers),
                  "--max-frames", str(progress.max_frames), "--seed"]
+        seed = progress.options.seed
         # num_cpus=0: not limited by cores. max_task_retries=-1: a call that got lost is repeated.
-        self.actor = ray.remote(num_cpus=0, max_task_retries=-1)(Parameters).remote(
+        self.parameters = ray.remote(num_cpus=0, max_task_retries=-1)(Parameters).remote(
             a3c.constants(), server_class, [*words, str(seed)], progress.frames, values)
-        ray.get(self.actor.look.remote(), timeout=300)  # raises what went wrong at its start
+        ray.get(self.parameters.look.remote(), timeout=300)  # raises what went wrong at its start
         task = ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(work)
         for number in range(1, own.processes + 1):
-            if progress.stopped:  # while the actor started
+            if progress.stopped:  # while the server's process started
                 return
             own_words = [*words, str(seed + number)]  # each worker plays other episodes
-            self.tasks[task.remote(number, self.actor, a3c.constants(), own_words,
+            self.tasks[task.remote(number, self.parameters, a3c.constants(), own_words,
                                    server_class, *classes)] = number
 
     def next_score(self):
         """Waits for the next episode of any worker, and returns its score."""
-        progress = self.server.progress
         while not self.scores:
             if not self.tasks:
                 raise a3c.Stopped
-            if progress.phase == "learned":
-                self.actor.end.remote()
+            if self.server.progress.phase == "learned":
+                self.parameters.end.remote()
                 raise a3c.Stopped
             ended, _ = ray.wait(list(self.tasks), timeout=0.2)
-            look = self.actor.look.remote(self.seen)
-            new, frames, values, called = wait_for(look, progress)
-            if called > self.called:
-                self.called = called
-                print("A worker has died, and was started again", file=sys.stderr)
-            if progress.phase == "learned":  # the weights that have passed must stay
-                continue
-            self.scores += new
-            self.seen += len(new)
-            with self.server.checkpoint.lock:  # so that a checkpoint holds all of one moment
-                load(self.server, self.variables, values)
-                progress.frames = frames
+            self.look()
             for task in ended:
-                number = self.tasks.pop(task)
-                try:
-                    ray.get(task)
-                except ray.exceptions.RayTaskError as error:
-                    what = a3c.reason(error.cause)
-                    raise RuntimeError(f"worker {number} failed: {what}") from error
-                except ray.exceptions.RayError:  # Ray has started it three more times
-                    print(f"Worker {number} has died too often, and is given up", file=sys.stderr)
+                self.task_ended(task)
         return self.scores.popleft()
+
+    def look(self):
+        """Take over what the server's process has: new scores, frames, the variables' values."""
+        progress = self.server.progress
+        answer = self.parameters.look.remote(self.seen)
+        scores, frames, values, known = wait_for(answer, progress)
+        if known > self.known:
+            self.known = known
+            print("A worker has died, and was started again", file=sys.stderr)
+        if progress.phase == "learned":  # the weights that have passed must stay
+            return
+        self.scores += scores
+        self.seen += len(scores)
+        with self.server.checkpoint.lock:  # so that a checkpoint holds all of one moment
+            load(self.server, self.variables, values)
+            progress.frames = frames
+
+    def task_ended(self, task):
+        number = self.tasks.pop(task)
+        try:
+            ray.get(task)
+        except ray.exceptions.RayTaskError as error:
+            raise RuntimeError(f"worker {number} failed: {a3c.reason(error.cause)}") from error
+        except ray.exceptions.RayError:  # Ray has started it three more times
+            print(f"Worker {number} has died too often, and is given up", file=sys.stderr)
 
     def end(self):
         """End all. If Ray shut down before its calls have ended, it would print errors."""
         if self.tasks:
-            calls = [self.actor.end.remote(), *self.tasks]
+            calls = [self.parameters.end.remote(), *self.tasks]
             _, left = ray.wait(calls, num_returns=len(calls), timeout=5)
-            if left:  # the actor stalls
-                ray.kill(self.actor)
+            if left:  # the server's process stalls
+                ray.kill(self.parameters)
                 ray.wait(left, num_returns=len(left), timeout=5)
         ray.shutdown()
 

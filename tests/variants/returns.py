@@ -10,12 +10,7 @@ later ones in the update:
 λ = 0 gives the one-step advantage. λ = 1 takes all rewards up to the last sample, and then V. In
 between there is less bias than with 0, and less noise than with 1.
 """
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-import a3c_cartpole as a3c
-from a3c_cartpole import tf
+from clipped import a3c, tf
 
 
 class SegmentReturns(a3c.Agent):
