@@ -128,7 +128,7 @@ def variants():
             program_speed, name, 40_000, patch=f"a3c.HIDDEN_UNITS = {units}")
             for name in ("a3c_cartpole", "ga3c")})
     ga3c = {"patch": "import ga3c\npong.configure()",
-            "call": "ga3c.main(None, pong.Server, agent_class=pong.Agent, "
+            "call": "ga3c.main(None, pong.Server, agent_class=pong.returns.SegmentReturns, "
                     "environment_class=pong.Environment)"}
     for n in LEARNERS:
         run = functools.partial(program_speed, "pong", 3000, "--workers", n)

@@ -49,7 +49,7 @@ def script():
 @pytest.fixture
 def real(fake_ray, script):
     """The real server of a run that continues after 100 frames."""
-    return fake_ray.Handle(distributed.Parameters(
+    return fake_ray.Handle(distributed.RealServer(
         {}, CountingServer, ["--render", "none"], 100, values(script.server)))
 
 
@@ -59,7 +59,7 @@ def workers(real):
     workers = distributed.Workers()
     workers.server = helpers.Built(0, server_class=CountingServer).server
     workers.variables = variables(workers.server)
-    workers.parameters, workers.tasks, workers.known = real, {"plays on": 1}, 1
+    workers.real, workers.tasks, workers.known = real, {"plays on": 1}, 1
     return workers
 
 
@@ -93,25 +93,25 @@ def saved():
     return int(latest.rpartition("-")[2]), helpers.saved_values(latest)[UPDATES]
 
 
-@fault("distributed.Parameters.__init__", "load(self.server, self.variables",
+@fault("distributed.RealServer.__init__", "load(self.server, self.variables",
        "load(self.server, self.server.weights")
-@fault("distributed.WorkerServer.initialize", "load(self, self.weights, values)", "pass")
+@fault("distributed.WorkerServer.initialize", "load(self, self.weights, look.values)", "pass")
 def test_updates_through_a_worker_are_bit_for_bit_those_of_the_script(script, real):
     """They change weights, RMSProp's averages, a user's own variable, and reach all workers."""
     first = worker(real)
     for learner, frames in (0, 10), (1, 7), (0, 3):
         play(script, learner, frames)
         play(first, learner, frames)
-    _, _, reals, _ = real.look.remote()
-    np.testing.assert_equal(reals, values(script.server))
-    assert reals[UPDATES] == 1 + 3
+    look = real.look.remote()
+    np.testing.assert_equal(look.values, values(script.server))
+    assert look.values[UPDATES] == 1 + 3
     for built in first, worker(real):
         assert helpers.same(built.values(built.server.weights),
                             script.values(script.server.weights))
 
 
-@fault("distributed.Parameters.update", "max(frames, self.frames[worker])", "frames")
-@fault("distributed.Parameters.update", "max(episodes - self.episodes[worker], 0)",
+@fault("distributed.RealServer.update", "max(frames, self.frames[worker])", "frames")
+@fault("distributed.RealServer.update", "max(episodes - self.episodes[worker], 0)",
        "episodes - self.episodes[worker]")
 @pytest.mark.parametrize("order", ["12", "21", "1122", "212", "2121"])
 def test_frames_and_scores_count_once_though_a_call_may_come_twice_and_in_any_order(real, order):
@@ -121,7 +121,8 @@ def test_frames_and_scores_count_once_though_a_call_may_come_twice_and_in_any_or
              "2": ("worker", 15, 2, [20.0, 30.0], *gradients)}
     for n in order:
         others, weights = real.update.remote(*calls[n])
-    scores, frames, now, _ = real.look.remote()
+    scores, frames, now, workers = real.look.remote()
+    assert workers == 1
     assert (scores, frames, now[UPDATES]) == ([20.0, 30.0], 100 + 15, 1 + len(order))
     assert others == 100 and np.array_equal(weights[0], now["parameter_server/hidden/weights"])
 
@@ -135,7 +136,7 @@ def test_frames_of_all_workers_and_earlier_runs_add_up_even_if_an_older_answer_c
     play(second, frames=7)
     assert (first.progress.frames, second.progress.frames) == (110, 117)
     play(first, learner=1, frames=5)
-    assert first.progress.frames == real.look.remote()[1] == 122
+    assert first.progress.frames == real.look.remote().frames == 122
     first.server.real = unittest.mock.Mock()
     for others in 137, 127:
         first.server.real.update.remote.return_value = others, first.server.latest
@@ -143,7 +144,7 @@ def test_frames_of_all_workers_and_earlier_runs_add_up_even_if_an_older_answer_c
     assert first.progress.frames == 137 + (10 + 5 + 10 + 10)  # the others' and its own
 
 
-@fault("distributed.Parameters.update", "scores[-new:] if new else []", "scores[-1:]")
+@fault("distributed.RealServer.update", "scores[-new:] if new else []", "scores[-1:]")
 @pytest.mark.timeout(60)  # a lost score would be waited for
 def test_each_score_of_a_worker_reaches_the_starting_process_once_and_in_order(rng, real, workers):
     """Scores are 0, 1, 2, ... A worker tells its latest ones, of which some have come before."""
@@ -172,7 +173,7 @@ def test_the_starting_process_takes_over_frames_and_values_under_the_saving_lock
     lock.__enter__.side_effect = lock.__exit__.side_effect = look
     workers.next_score()
     assert inside == [(0, 0), (100 + 10, 1 + 1)]  # when it took the lock and when it gave it back
-    np.testing.assert_equal(values(server), real.look.remote()[2])
+    np.testing.assert_equal(values(server), real.look.remote().values)
 
 
 @fault("finite",
@@ -180,13 +181,13 @@ def test_the_starting_process_takes_over_frames_and_values_under_the_saving_lock
        "tf.global_norm(gradients)")
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 def test_a_gradient_that_is_not_finite_is_never_sent_to_the_real_server(real, rng, number):
-    built, before, samples = worker(real), real.look.remote()[2], helpers.batch(rng)
+    built, before, samples = worker(real), real.look.remote().values, helpers.batch(rng)
     weights = built.values(built.server.weights)
     samples[2][3] = number  # a return
     for brain in built.brains:
         with pytest.raises(tf.errors.InvalidArgumentError, match="the gradient isn't finite"):
             helpers.update(brain, *samples)
-    np.testing.assert_equal(real.look.remote()[2], before)
+    np.testing.assert_equal(real.look.remote().values, before)
     assert helpers.same(built.values(built.server.weights), weights)
 
 
@@ -209,7 +210,7 @@ def test_a_server_that_gives_no_answer_for_a_minute_is_an_error(fake_ray, answer
     assert sum(call.kwargs["timeout"] for call in fake_ray.get.call_args_list) == 60
 
 
-@fault("distributed.Parameters.end", "self.server.progress.max_frames", "0")
+@fault("distributed.RealServer.end", "self.server.progress.max_frames", "0")
 def test_a_worker_stops_after_its_next_update_if_the_real_server_ends_the_run(real):
     built = worker(real)
     real.end.remote()
@@ -218,33 +219,33 @@ def test_a_worker_stops_after_its_next_update_if_the_real_server_ends_the_run(re
         built.progress.next_frame()
 
 
-@fault("distributed.Workers.next_score", "self.parameters.end.remote()", "pass")
+@fault("distributed.Workers.next_score", "self.real.end.remote()", "pass")
 @fault("distributed.Workers.next_score", "if not self.tasks:", "if False:")
 @pytest.mark.parametrize("tasks, told", [({}, 0), ({"plays on": 1}, 1)])
 def test_once_learned_the_server_is_told_to_end_the_workers_if_any_are_left(workers, tasks, told):
     """With no worker left, Ray would shut down before it answers, and print an error."""
-    workers.tasks, workers.parameters = tasks, unittest.mock.Mock()
+    workers.tasks, workers.real = tasks, unittest.mock.Mock()
     workers.server.progress.phase = "learned"
     with pytest.raises(a3c.Stopped):
         workers.next_score()
-    assert workers.parameters.end.remote.call_count == told
+    assert workers.real.end.remote.call_count == told
 
 
-@fault("distributed.Workers.look", "            return\n", "            pass\n")
+@fault("distributed.Workers.look", "return\n", "pass\n")
 def test_an_answer_once_learned_does_not_replace_the_weights_that_have_passed(workers):
     """The test thread waits 1.5 s for this thread, and an answer may take longer."""
-    def look(seen, really=workers.parameters.owner.look):
+    def look(seen, really=workers.real.owner.look):
         workers.server.progress.phase = "learned"
         return really(seen)
     before = values(workers.server)
-    workers.parameters.owner.look = look
+    workers.real.owner.look = look
     with pytest.raises(a3c.Stopped):
         workers.next_score()
     np.testing.assert_equal(values(workers.server), before)
 
 
-@fault("distributed.Workers.look", "known > self.known", "False")
-@fault("distributed.Workers.look", "self.known = known", "pass")
+@fault("distributed.Workers.look", "look.workers > self.known", "False")
+@fault("distributed.Workers.look", "self.known = look.workers", "pass")
 def test_a_worker_that_was_started_again_is_told_once(real, workers, capsys):
     """Ray gives it a new name, and there is only one worker here."""
     for restarted in False, True:
@@ -367,12 +368,12 @@ def test_ctrl_c_while_ray_or_the_server_starts_lets_it_start_but_nothing_after_i
         signal.raise_signal(signal.SIGINT)
         started.append(during)
     getattr(fake_ray, during).side_effect = start
-    parameters, work = unittest.mock.Mock(), unittest.mock.Mock()
-    monkeypatch.setattr(distributed, "Parameters", parameters)
+    server, work = unittest.mock.Mock(), unittest.mock.Mock()
+    monkeypatch.setattr(distributed, "RealServer", server)
     monkeypatch.setattr(distributed, "work", work)
     assert distributed.main(["--render", "none"]) == INTERRUPTED
     assert started == [during] and capsys.readouterr().err == "Stopped after 0 frames\n"
-    assert parameters.called == (during == "get") and not work.called
+    assert server.called == (during == "get") and not work.called
 
 
 @fault("distributed.main", "signal.signal(number, signal.SIG_IGN)", "signal.getsignal(number)")
@@ -434,7 +435,7 @@ def alive(process):
 
 
 @fault("distributed.work", "vars(a3c).update(constants)", "pass")
-@fault("distributed.Parameters.__init__", "vars(a3c).update(constants)", "pass")
+@fault("distributed.RealServer.__init__", "vars(a3c).update(constants)", "pass")
 def test_all_processes_have_the_settings_of_the_run_and_each_worker_its_own_seed(start):
     """Together they stop at --max-frames, and only the one that was started makes files."""
     process = start("--max-frames", 3000, "--checkpoint", "saved", "--logdir", "log")
@@ -445,8 +446,8 @@ def test_all_processes_have_the_settings_of_the_run_and_each_worker_its_own_seed
     assert abs(frames - 3000) <= 40  # each of four learners may play ten too many
     assert updates >= frames / 10  # at least one in ten frames
     settings = "GAMMA 0.5, Tmax 9, seed "  # as this file sets them, at its end
-    seeds = 5, 5, 6, 7  # of the process that was started, the parameter server, the workers
-    assert sorted(notes().values()) == [settings + str(seed) for seed in seeds]
+    seeds = 5, 5, 11, 12  # of the process that was started, the real server, the workers
+    assert sorted(notes().values()) == sorted(settings + str(seed) for seed in seeds)
     assert len(os.listdir("log")) == 1  # only one process makes files
 
 
@@ -462,7 +463,7 @@ def test_a_run_saves_and_leaves_no_process_whatever_ends_it(start, to_server, to
     assert len(alive(process)) >= 4  # also the server and two workers
     if to_server:
         [server] = [number for number, note in notes().items()
-                   if note.endswith("seed 5") and number != process.pid]  # workers: 6, 7
+                   if note.endswith("seed 5") and number != process.pid]
         os.kill(server, signal.Signals[to_server])
     if to_script == "SIGTERM":
         process.terminate()

@@ -139,7 +139,7 @@ def test_programs_can_be_configured_one_after_the_other_and_keep_what_the_user_h
 @fault("pendulum.Server._build_model", "len(self.state_scale) != a3c.NUM_STATES", "False")
 @pytest.mark.parametrize("variant, owner, name, value, error", [
     (memory, a3c, "N_STEP_RETURN", 2, "N_STEP_RETURN must be 1"),
-    (memory, memory.Environment, "positions", [0, 1, 2], r"shape \(3,\), but .* `seen` is 2"),
+    (memory, memory.Positions, "positions", [0, 1, 2], r"shape \(3,\), but .* `seen` is 2"),
     (pendulum, a3c, "NUM_ACTIONS", 4, r"shape \(1,\), but NUM_ACTIONS, .* is 4"),
     (pendulum, a3c, "NUM_STATES", 2, "state_scale has 3 numbers, but NUM_STATES is 2")])
 def test_settings_that_a_variant_cannot_train_with_are_refused_in_one_line(
@@ -387,7 +387,7 @@ def memory_pong_numpy(w, s):
 
 
 @fault("memory_pendulum.Server._build_model",
-       "critic(tf.concat([x, h2]", "critic(tf.concat([x, h1]")
+       "critic(tf.concat([x, h_critic]", "critic(tf.concat([x, h_actor]")
 @fault("memory_pong.Server._build_model", "h[:1]", "0 * h[:1]")
 @pytest.mark.parametrize("variant, reference, remembered, spread", [
     (pendulum, pendulum_numpy, 0, 0.7), (memory, memory_numpy, 64, 0.7),
@@ -469,13 +469,15 @@ def test_pendulums_rewards_from_minus_16_to_0_are_scaled_to_half_of_one_around_0
 
 # Memory
 
-@fault("memory.Environment.positions", "[0, 2]", "[0, 1]")
-@pytest.mark.parametrize("variant, positions", [
-    (memory, [0, 2]), (memory_pendulum, [0, 1])])  # cart and pole; cos and sin of the angle
-def test_variants_with_memory_see_positions_but_no_velocities(put_back, variant, positions):
+@fault("memory.Positions.positions", "[0, 2]", "[0, 1]")
+@pytest.mark.parametrize("variant, environment_class, positions", [
+    (memory, memory.Positions, [0, 2]),  # of the cart and the pole
+    (memory_pendulum, memory_pendulum.Environment, [0, 1])])  # cos and sin of the angle
+def test_variants_with_memory_see_positions_but_no_velocities(
+        put_back, variant, environment_class, positions):
     variant.configure()
     agent = unittest.mock.Mock(**{"brain.server.seen": 2})
-    environment = variant.Environment(agent, unittest.mock.Mock())
+    environment = environment_class(agent, unittest.mock.Mock())
     partly, _ = environment.env.reset(seed=7)
     whole, _ = a3c.gym.make(a3c.ENV).reset(seed=7)
     np.testing.assert_array_equal(partly, whole[positions])

@@ -24,9 +24,10 @@ try:
     import ray
 except ModuleNotFoundError as error:
     sys.exit(f"{error}: run  pip install -r tests/requirements.txt")
+Look = collections.namedtuple("Look", "scores frames values workers")  # what `look` returns
 
 
-class Parameters:
+class RealServer:
     """The parameter server's process, which owns all variables. It answers one call at a time."""
     def __init__(self, constants, server_class, words, frames, values):
         vars(a3c).update(constants)
@@ -40,16 +41,14 @@ class Parameters:
             self.server.initialize()
             graph.finalize()
         load(self.server, self.variables, values)
-        self.frames = collections.Counter(earlier=frames)  # of earlier runs, and of each worker
-        self.episodes = collections.Counter()  # of each worker
+        self.frames = collections.Counter({"before": frames})  # in earlier runs; of each worker
+        self.episodes = collections.Counter()  # of each worker that has called
         self.scores = []  # of all episodes
-        self.workers = set()  # the names of those that have called
 
     def update(self, worker, frames, episodes, scores, *gradients):
         """Returns the frames of all other workers, and the new weights. If an answer gets lost, Ray
         repeats the call, so each call tells all frames and episodes of the worker, and its latest
         scores. (A repeated update does no harm.)"""
-        self.workers.add(worker)
         self.frames[worker] = max(frames, self.frames[worker])
         self.server.progress.frames = self.frames.total()
         new = max(episodes - self.episodes[worker], 0)
@@ -61,11 +60,11 @@ class Parameters:
         """Returns the scores after the first `seen` ones, all frames, the variables' values, and
         how many workers have called. A worker that was started again counts as a new one."""
         values = self.server.session.run({v.op.name: v for v in self.variables})
-        return self.scores[seen:], self.frames.total(), values, len(self.workers)
+        return Look(self.scores[seen:], self.frames.total(), values, len(self.episodes))
 
     def end(self):
         """Let all frames count as played, so that the workers end."""
-        self.frames.update(missing=self.server.progress.max_frames)
+        self.frames["before"] = self.server.progress.max_frames
 
 
 def load(server, variables, values):
@@ -74,7 +73,7 @@ def load(server, variables, values):
 
 
 def wait_for(answer, progress):
-    """Returns the real server's answer. Raises ConnectionError if none comes within a minute."""
+    """Returns the real server's answer. Raises ConnectionError if it has died or takes a minute."""
     for _ in range(120):
         progress.raise_if_stopped()
         with contextlib.suppress(ray.exceptions.GetTimeoutError, ray.exceptions.RayActorError):
@@ -86,12 +85,12 @@ class WorkerServer(a3c.ParameterServer):
     """A worker's copy of the parameter server. real: the real one, which is remote."""
     def initialize(self):
         super().initialize()
-        _, frames, values, _ = wait_for(self.real.look.remote(), self.progress)
-        load(self, self.weights, values)
+        look = wait_for(self.real.look.remote(), self.progress)
+        load(self, self.weights, look.values)
         self.latest = self.session.run(self.weights)
         self.worker = ray.get_runtime_context().get_worker_id()  # new if Ray starts it again
-        self.progress.frames = self.others = frames  # `others`: those of all other workers
-        # Each learner may finish an episode between two calls, and calls may change their order.
+        self.progress.frames = self.others = look.frames  # `others`: those of all other workers
+        # A call that overtakes all others has, for each learner, a score from before and after it.
         self.progress.scores = collections.deque(maxlen=2 * self.progress.options.workers)
 
     def build_update(self, gradients):
@@ -104,16 +103,16 @@ class WorkerServer(a3c.ParameterServer):
         with progress.changed:
             report = progress.frames - self.others, progress.episodes, list(progress.scores)
         answer = self.real.update.remote(self.worker, *report, *gradients)
-        with contextlib.suppress(a3c.Stopped):
+        with contextlib.suppress(a3c.Stopped):  # then the weights of the last answer must do
             others, self.latest = wait_for(answer, progress)
             with progress.changed:
                 new = max(others - self.others, 0)  # an older answer may come later
                 self.others += new
                 progress.frames += new
-        return [np.array(w) for w in self.latest]  # Ray's own arrays can't be changed
+        return [np.array(w) for w in self.latest]  # Ray's own arrays are read-only
 
 
-def work(number, parameters, constants, words, server_class, *classes):
+def work(number, real_server, constants, words, server_class, *classes):
     """A worker: a Ray task. It learns until the run is over or all frames are played."""
     vars(a3c).update(constants)
     a3c.THRESHOLD_MEAN = float("inf")  # a worker doesn't evaluate
@@ -124,7 +123,7 @@ def work(number, parameters, constants, words, server_class, *classes):
         os.sched_setaffinity(0, {cores[number % len(cores)]})
 
     class Copy(WorkerServer, server_class):
-        real = parameters
+        real = real_server
     try:
         a3c.main(words, Copy, *classes)
     except SystemExit as error:  # Ray would start the worker again, again and again
@@ -164,16 +163,17 @@ class Workers:
                  "--max-frames", str(progress.max_frames), "--seed"]
         seed = progress.options.seed
         # num_cpus=0: not limited by cores. max_task_retries=-1: a call that got lost is repeated.
-        self.parameters = ray.remote(num_cpus=0, max_task_retries=-1)(Parameters).remote(
+        self.real = ray.remote(num_cpus=0, max_task_retries=-1)(RealServer).remote(
             a3c.constants(), server_class, [*words, str(seed)], progress.frames, values)
-        ray.get(self.parameters.look.remote(), timeout=300)  # raises what went wrong at its start
-        task = ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(work)
+        ray.get(self.real.look.remote(), timeout=300)  # raises what went wrong at its start
+        worker = ray.remote(num_cpus=0, max_retries=3, scheduling_strategy="SPREAD")(work)
         for number in range(1, own.processes + 1):
             if progress.stopped:  # while the server's process started
                 return
-            own_words = [*words, str(seed + number)]  # each worker plays other episodes
-            self.tasks[task.remote(number, self.parameters, a3c.constants(), own_words,
-                                   server_class, *classes)] = number
+            own_seed = seed * own.processes + number  # no worker's is another's, in no other run
+            task = worker.remote(number, self.real, a3c.constants(), [*words, str(own_seed)],
+                                 server_class, *classes)
+            self.tasks[task] = number
 
     def next_score(self):
         """Waits for the next episode of any worker, and returns its score."""
@@ -181,7 +181,7 @@ class Workers:
             if not self.tasks:
                 raise a3c.Stopped
             if self.server.progress.phase == "learned":
-                self.parameters.end.remote()
+                self.real.end.remote()
                 raise a3c.Stopped
             ended, _ = ray.wait(list(self.tasks), timeout=0.2)
             self.look()
@@ -192,18 +192,17 @@ class Workers:
     def look(self):
         """Take over what the server's process has: new scores, frames, the variables' values."""
         progress = self.server.progress
-        answer = self.parameters.look.remote(self.seen)
-        scores, frames, values, known = wait_for(answer, progress)
-        if known > self.known:
-            self.known = known
+        look = wait_for(self.real.look.remote(self.seen), progress)
+        if look.workers > self.known:
+            self.known = look.workers
             print("A worker has died, and was started again", file=sys.stderr)
-        if progress.phase == "learned":  # the weights that have passed must stay
-            return
-        self.scores += scores
-        self.seen += len(scores)
         with self.server.checkpoint.lock:  # so that a checkpoint holds all of one moment
-            load(self.server, self.variables, values)
-            progress.frames = frames
+            if progress.phase == "learned":  # the weights that have passed must stay
+                return
+            load(self.server, self.variables, look.values)
+            progress.frames = look.frames
+        self.scores += look.scores
+        self.seen += len(look.scores)
 
     def task_ended(self, task):
         number = self.tasks.pop(task)
@@ -217,10 +216,10 @@ class Workers:
     def end(self):
         """End all. If Ray shut down before its calls have ended, it would print errors."""
         if self.tasks:
-            calls = [self.parameters.end.remote(), *self.tasks]
+            calls = [self.real.end.remote(), *self.tasks]
             _, left = ray.wait(calls, num_returns=len(calls), timeout=5)
-            if left:  # the server's process stalls
-                ray.kill(self.parameters)
+            if left:  # one of these processes stalls
+                ray.kill(self.real)
                 ray.wait(left, num_returns=len(left), timeout=5)
         ray.shutdown()
 
@@ -233,8 +232,10 @@ def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain
     parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, allow_abbrev=False,
                                      epilog="All other options: a3c_cartpole.py --help")
     add = parser.add_argument
-    add("--processes", type=int, default=2, metavar="N", help="worker processes")
-    add("--workers", type=int, default=a3c.N_WORKERS, metavar="N", help="learning threads of each")
+    add("--processes", type=int, default=2, metavar="N",
+        help="worker processes (default: %(default)s)")
+    add("--workers", type=int, default=a3c.N_WORKERS, metavar="N",
+        help="learning threads of each (default: %(default)s)")
     add("--address", choices=("local", "auto"), default="local",
         help="auto: use the Ray cluster that this machine belongs to")
     own, words = parser.parse_known_args(argv)

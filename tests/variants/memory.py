@@ -103,9 +103,9 @@ class Remembering(a3c.Environment):
         return super().reset(env)
 
 
-class Environment(Remembering):
-    """CartPole without its velocities."""
-    positions = [0, 2]  # in an observation: of the cart, and the pole's angle
+class Positions(Remembering):
+    """Shows only these numbers of an observation; on CartPole, where the cart and the pole are."""
+    positions = [0, 2]
 
     def make(self, render_mode=None):
         space = a3c.gym.spaces.Box(-np.inf, np.inf, (len(self.positions),))
@@ -136,7 +136,7 @@ def main(argv=None):
     memory, words = parse(argv, "Learn CartPole without its velocities, by remembering.")
     server_class = Server if memory else NoMemory
     configure(server_class)
-    return a3c.main(words, server_class, Brain, Agent, Environment)
+    return a3c.main(words, server_class, Brain, Agent, Positions)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ class NoMemory(clipped.FallingRate, pendulum.Server):
     """pendulum.py's network."""
     anneal_frames = 1_000_000
     epsilon = 1e-5
-    max_norm = 0.5
+    max_norm = 0.5  # here V stays in the range of the returns
     state_scale = 1, 1  # cos θ and sin θ need none
     seen = 2
     remembered = 0
@@ -32,34 +32,35 @@ class Server(NoMemory):
         remember_for_critic = memory.lstm("critic/lstm", self.seen, self.cells)
         actor = pendulum.network("actor", self.seen + self.cells, a3c.NUM_ACTIONS)
         critic = pendulum.network("critic", self.seen + self.cells, 1)
+        sizes = [self.seen] + 4 * [self.cells]
 
         def forward(s):
             """From successive states (T, 258) to p = [μ, σ, c', h'] (T, 258), and V (T,)."""
-            x, c1, c2, h1, h2 = tf.split(s, [self.seen] + 4 * [self.cells], axis=1)
-            c1, h1 = remember_for_actor(x, c1[:1], h1[:1])
-            c2, h2 = remember_for_critic(x, c2[:1], h2[:1])
-            p = self.mean_and_spread(actor(tf.concat([x, h1], axis=1)))
-            v = tf.squeeze(critic(tf.concat([x, h2], axis=1)), axis=1)
-            return tf.concat([p, c1, c2, h1, h2], axis=1), v
+            x, c_actor, c_critic, h_actor, h_critic = tf.split(s, sizes, axis=1)
+            c_actor, h_actor = remember_for_actor(x, c_actor[:1], h_actor[:1])
+            c_critic, h_critic = remember_for_critic(x, c_critic[:1], h_critic[:1])
+            p = self.mean_and_spread(actor(tf.concat([x, h_actor], axis=1)))
+            v = tf.squeeze(critic(tf.concat([x, h_critic], axis=1)), axis=1)
+            return tf.concat([p, c_actor, c_critic, h_actor, h_critic], axis=1), v
         return forward
 
 
 class Brain(memory.Brain, pendulum.Brain):
-    """memory.py's advantage in pendulum.py's loss."""
+    """memory.py takes [μ, σ] out of p, returns.py sums the advantage, pendulum.py has the loss."""
 
 
 class Agent(memory.Agent, pendulum.Agent):
     """memory.py's state for pendulum.py's actions."""
 
 
-class Environment(memory.Environment, pendulum.Environment):
+class Environment(memory.Positions, pendulum.Environment):
     positions = [0, 1]  # cos θ and sin θ
 
 
 def configure(server_class=Server):
     a3c.configure(**pendulum.TASK, **memory.SETTINGS, HIDDEN_UNITS=64, LEARNING_RATE=7e-4,
                   NUM_STATES=server_class.seen + server_class.remembered, LOSS_ENTROPY=0.003,
-                  GAMMA=0.9, MAX_FRAMES=server_class.anneal_frames)
+                  GAMMA=0.9)
 
 
 def main(argv=None):
