@@ -1,4 +1,4 @@
-"""What several test files use: the script as a module and as a process, NumPy references for it."""
+"""What several test files use: the script as a module and as a process."""
 import os
 import random
 import re
@@ -16,7 +16,6 @@ ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "a3c_cartpole.py"
 tf = a3c.tf
 posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-fault = pytest.mark.fault  # what a test has to catch, see sabotage.py
 linux = pytest.mark.skipif(sys.platform != "linux", reason="it works only on Linux")
 LEARNED = 0  # exit statuses
 NOT_LEARNED = FAILED = 1  # FAILED: a thread has failed, or a file could not be written
@@ -130,65 +129,15 @@ def update(brain, *columns):
     brain.update_parameter_server()
 
 
-def averages(server):
-    """What RMSProp keeps for each of the server's weights: averages of squares."""
-    return [server.optimizer.get_slot(w, "rms") for w in server.weights]
-
-
-# NumPy references: the network, its loss, gradients, RMSProp
-
 def batch(rng, n=12):
     """n random samples in columns: s, a, R, s_, discount."""
     s, s_ = rng.normal(size=(2, n, 4))
     return s, rng.integers(2, size=n), rng.normal(size=n), s_, rng.choice([0, 0.95, 0.99], size=n)
 
 
-def forward(weights, s):
-    """The policy (batch, 2) and the values (batch,) in the states s."""
-    hidden_w, hidden_b, actor_w, actor_b, critic_w, critic_b = weights
-    h = np.maximum(s @ hidden_w + hidden_b, 0)
-    e = np.exp(h @ actor_w + actor_b)
-    return e / e.sum(axis=1, keepdims=True), (h @ critic_w + critic_b)[:, 0]
-
-
-def loss_terms(p, v, a, target, advantage):
-    """Actor, critic, entropy, each (batch,). The actor's advantage is given: it is a constant."""
-    actor = -np.log(p[np.arange(len(a)), a] + 1e-10) * advantage
-    return actor, 0.5 * (target - v) ** 2, 0.01 * (p * np.log(p + 1e-10)).sum(axis=1)
-
-
-def terms(weights, fixed, s, a, R, s_, discount):
-    """Actor, critic, entropy; the actor's advantage and V(s_) are those of the weights `fixed`."""
-    target = R + discount * forward(fixed, s_)[1]
-    return loss_terms(*forward(weights, s), a, target, target - forward(fixed, s)[1])
-
-
-def differences(loss, weights):
-    """The gradient of loss() by each number in these float64 arrays, by central differences."""
-    gradients = [np.zeros_like(w) for w in weights]
-    for w, g in zip(weights, gradients):
-        for i in np.ndindex(w.shape):
-            w[i] += 1e-6
-            up = loss()
-            w[i] -= 2e-6
-            g[i] = (up - loss()) / 2e-6
-            w[i] += 1e-6
-    return gradients
-
-
-def gradient(weights, *samples):
-    """Of the mean loss, by each weight."""
-    fixed = [w.astype(np.float64) for w in weights]
-    weights = [w.copy() for w in fixed]
-    size = len(samples[0])
-    return differences(lambda: np.sum(terms(weights, fixed, *samples)) / size, weights)
-
-
-def rmsprop(weights, squares, gradients):
-    """One step, in place."""
-    for w, square, g in zip(weights, squares, gradients):
-        square[...] = 0.99 * square + 0.01 * g ** 2
-        w[...] = w - 5e-3 * g / np.sqrt(square + 1e-10)
+def averages(server):
+    """What RMSProp keeps for each of the server's weights: averages of squares."""
+    return [server.optimizer.get_slot(w, "rms") for w in server.weights]
 
 
 # The script as a process, and what it leaves in its folders

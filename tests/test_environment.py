@@ -5,7 +5,7 @@ import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import Built, EndsAt, a3c, fault, options, run
+from helpers import Built, EndsAt, a3c, options, run
 
 
 def play(env, learning):
@@ -34,11 +34,6 @@ def play(env, learning):
     return score, progress, names, arguments
 
 
-@fault("Environment.run", "if step % Tmax == 0", "if step == 0")
-@fault("Environment.run", "done or step % Tmax == 0", "step % Tmax == 0")
-@fault("Environment.run", "act(s, frame)", "act(s, step)")
-@fault("Environment.run", "s = s_", "pass")
-@fault("Environment.run", "self.reset(self.env)", "self.env.reset()[0]")
 def test_a_learner_pulls_plays_ten_steps_or_to_the_end_and_updates():
     env = EndsAt(12, reward=2.5)
     score, progress, names, arguments = play(env, learning=True)
@@ -52,11 +47,6 @@ def test_a_learner_pulls_plays_ten_steps_or_to_the_end_and_updates():
     assert (score, progress.frames) == (12 * 2.5, 112)
 
 
-@fault("Environment.play", "self.agent.act_greedily(s)", "self.agent.act(s, 10 ** 9)")
-@fault("Environment.play", "self.reset(env)", "self.reset(self.env)")
-@fault("Environment.play", "s, r, terminated", "_, r, terminated")
-@fault("Environment.play", "env.step", "self.env.step")
-@fault("Environment.play", "self.progress.raise_if_stopped()", "self.progress.next_frame()")
 @pytest.mark.parametrize("falls", [12, None])
 def test_the_test_thread_only_plays_and_takes_the_likeliest_actions(falls):
     env, steps = EndsAt(falls, reward=-1.0), falls or 200
@@ -67,8 +57,6 @@ def test_the_test_thread_only_plays_and_takes_the_likeliest_actions(falls):
     assert (score, progress.frames) == (-steps, 100)
 
 
-@fault("Environment.play", "self.progress.raise_if_stopped()", "pass")
-@fault("Progress.next_frame", "self.stopped or ", "")
 @pytest.mark.parametrize("learning", [True, False])
 def test_a_stop_ends_an_episode_before_its_next_step(learning):
     class Stops(EndsAt):
@@ -84,8 +72,6 @@ def test_a_stop_ends_an_episode_before_its_next_step(learning):
     assert env.now == 5
 
 
-@fault("Environment.reward", "step >= GOOD_STEPS", "step > GOOD_STEPS")
-@fault("GOOD_STEPS", "199", "198")
 @pytest.mark.parametrize("falls, last", [(12, -1), (198, -1), (199, 1), (200, 1), (None, 1)])
 def test_a_learners_rewards_are_0_but_at_the_end_minus_1_and_from_step_199_on_plus_1(falls, last):
     """The environment's own rewards, 2.5 a step, don't count."""
@@ -95,11 +81,6 @@ def test_a_learners_rewards_are_0_but_at_the_end_minus_1_and_from_step_199_on_pl
     np.testing.assert_allclose(R[-5:], last * 0.99 ** np.array([4, 3, 2, 1, 0]))
 
 
-@fault("Environment.run", "done, terminal)", "done, terminated)")
-@fault("Environment.run", "truncated and TIME_LIMIT_IS_END", "truncated")
-@fault("Environment.run", "self.reward(s, a, r, s_, step, done)",
-       "self.reward(s, a, r, s_, step, terminal)")
-@fault("Environment.run", "self.reward(s, a, r, s_,", "self.reward(s_, a, r, s_,")
 @pytest.mark.parametrize("falls, limit_is_end, terminal", [
     pytest.param(12, True, True, id="the pole falls"),
     pytest.param(None, True, True, id="a time limit that is an end"),
@@ -124,7 +105,6 @@ def test_v_of_an_episodes_last_state_counts_only_after_a_time_limit_that_is_no_e
     np.testing.assert_allclose(discounts[-5:], 0.99 ** np.array([5, 4, 3, 2, 1]) * (not terminal))
 
 
-@fault("Environment.__init__", "self.make()", 'vars(self.progress).setdefault("env", self.make())')
 def test_each_thread_has_its_own_environment_agent_and_brain():
     built = Built(2)
     for part in ("env.unwrapped", "agent", "agent.rng", "agent.memory", "agent.brain",
@@ -134,8 +114,6 @@ def test_each_thread_has_its_own_environment_agent_and_brain():
         assert len(set(map(id, owned))) == 3, part
 
 
-@fault("LocalBrain.update_parameter_server", "self.train_queue.clear()", "pass")
-@fault("Environment.run", "advantage_push_local_brain(s, a,", "advantage_push_local_brain(s, 0,")
 @pytest.mark.parametrize("tmax", [10, 2])  # 2: some updates find no sample
 def test_each_state_with_the_action_played_in_it_is_used_in_one_update(monkeypatch, tmax):
     monkeypatch.setattr(a3c, "Tmax", tmax)
@@ -151,8 +129,6 @@ def test_each_state_with_the_action_played_in_it_is_used_in_one_update(monkeypat
         (s[0], a) for call in brain._update.call_args_list for s, a in zip(*call.args[:2])]
 
 
-@fault("Environment.reset", "self.agent.rng.randrange(2 ** 31)", "0")
-@fault("Environment.reset", "self.agent.rng", "random")
 def test_each_reset_takes_another_seed_from_the_threads_own_random_numbers():
     env, seeds = EndsAt(), []
     for number in 5, 5, 6:
@@ -165,8 +141,6 @@ def test_each_reset_takes_another_seed_from_the_threads_own_random_numbers():
     assert seeds[:3] == seeds[3:6] and len({*seeds}) == 6
 
 
-@fault("main", 'f"{options.seed} {name}"', 'f"{options.seed} {thread_type}"')
-@fault("main", 'f"{options.seed} {name}"', "name")
 def test_each_episode_of_each_thread_starts_differently_and_the_same_seed_repeats_all_starts():
     class Environment(a3c.Environment):
         def __init__(self, *args):
@@ -184,8 +158,6 @@ def test_each_episode_of_each_thread_starts_differently_and_the_same_seed_repeat
     assert first == again and len({*first, *other}) == 12
 
 
-@fault("Environment.__init__", "not in (NUM_ACTIONS, None)", "is None")
-@fault("Environment.__init__", "(NUM_ACTIONS, None)", "(NUM_ACTIONS,)")
 def test_a_wrong_number_of_actions_is_noticed_before_anything_is_learned(monkeypatch, capsys):
     class Uncountable(a3c.Environment):
         def make(self, render_mode=None):

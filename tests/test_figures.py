@@ -3,11 +3,11 @@ timeline.py records pulls and updates as they happen."""
 import subprocess
 import sys
 
-import exercises
+import count
 import figures
-import helpers
 import numpy as np
 import pytest
+import reference
 import timeline
 from helpers import ROOT, a3c, environment_variables
 from PIL import Image
@@ -49,8 +49,8 @@ def test_cartpole_in_numpy_moves_as_gymnasiums_does(rng):
 def test_the_pictures_forward_pass_equals_the_numpy_reference_of_the_other_tests(rng):
     s = rng.normal(size=(50, 4))
     for _, weights in NETWORKS.values():
-        for x, reference in zip(figures.forward(weights, s), helpers.forward(weights, s)):
-            np.testing.assert_allclose(x, reference, rtol=1e-5)
+        for x, wanted in zip(figures.forward(weights, s), reference.forward(weights, s)):
+            np.testing.assert_allclose(x, wanted, rtol=1e-5)
 
 
 # What the pages say about the pictures
@@ -58,7 +58,7 @@ def test_the_pictures_forward_pass_equals_the_numpy_reference_of_the_other_tests
 def test_the_numbers_in_the_readme_are_those_of_the_recorded_data():
     computed, evaluations = figures.statistics(), figures.load("run")["evaluation"][:, 1]
     alone, minus_v, script = figures.recorded_pushes()  # three ways to push π, by name
-    worst = max(row[exercises.FRAMES] for row in exercises.load()["0"])
+    worst = max(row[count.FRAMES] for row in count.load()["0"])
     negative = computed["steps before the end from which the mean advantage is negative"]
     for words in (
             "means of {:.1f} and {:.1f}".format(*evaluations),

@@ -5,9 +5,8 @@ import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import (
-    Built, a3c, averages, batch, fault, forward, gradient, loss_terms, randomize, rmsprop, run,
-    same, terms, tf, update)
+from helpers import Built, a3c, averages, batch, randomize, run, same, tf, update
+from reference import forward, gradient, loss_terms, rmsprop, terms
 
 
 @pytest.fixture
@@ -19,16 +18,12 @@ def built(rng):
     return built
 
 
-@fault("ParameterServer._build_model", "tf.nn.relu", "tf.nn.elu")
-@fault("GraphCall.__init__", "tensor.dtype.as_numpy_dtype", "float")
 def test_the_policy_of_float64_states_equals_numpy(built, rng):
     [brain, _], s = built.brains, batch(rng)[0]
     wanted, _ = forward(built.values(brain.weights), s)
     np.testing.assert_allclose(brain.predict_p(s), wanted, rtol=1e-4, atol=1e-6)
 
 
-@fault("LocalBrain.build_loss", "p_taken + 1e-10", "p_taken")
-@fault("LocalBrain.build_loss", "LOSS_V * tf", "0.5 * tf")
 def test_loss_terms_equal_numpy_for_other_settings_and_for_a_policy_of_1_and_0(rng, monkeypatch):
     monkeypatch.setattr(a3c, "LOSS_V", 1.5)  # three times its own value
     monkeypatch.setattr(a3c, "LOSS_ENTROPY", 0.04)  # four times
@@ -41,9 +36,6 @@ def test_loss_terms_equal_numpy_for_other_settings_and_for_a_policy_of_1_and_0(r
     np.testing.assert_allclose(got, (actor, 3 * critic, 4 * entropy), rtol=1e-4, atol=1e-7)
 
 
-@fault("ParameterServer.build_update", "self.optimizer", "self.build_optimizer()")
-@fault("LocalBrain.build_loss", "tf.stop_gradient(advantage)", "advantage")
-@fault("LocalBrain._build_graph", "discount * v_", "v_")
 def test_updates_equal_numpy_with_rmsprops_averages_shared_by_learners(built, rng, points):
     """Each gradient is that of the learner's own weights, but only the server's weights move."""
     copies = [brain.weights for brain in built.brains]
@@ -79,8 +71,6 @@ def update_that_fails(brain, s, a, R, s_, discount, number=np.nan):
         update(brain, s, a, np.append(R[:-1], number), s_, discount)
 
 
-@fault("finite", "tf.tuple(gradients, control_inputs=[norm])", "gradients")
-@fault("finite", "tf.global_norm(gradients)", "gradients[0]")
 @pytest.mark.parametrize("number", [np.nan, np.inf, 1e30])  # 1e30: only the norm is infinite
 def test_a_gradient_that_is_not_finite_is_an_error_and_changes_nothing(built, rng, points, number):
     [brain, _], samples = built.brains, batch(rng)
@@ -104,7 +94,6 @@ class Momentum(a3c.ParameterServer):
         return tf.group(*updates)
 
 
-@fault("finite", "tf.tuple(gradients, control_inputs=[norm])", "gradients")
 def test_a_gradient_that_is_not_finite_reaches_no_update_of_a_subclass_either(rng):
     built, samples = Built(2, server_class=Momentum), batch(rng)
     [brain, _], server = built.brains, built.server
@@ -118,8 +107,7 @@ def test_a_gradient_that_is_not_finite_reaches_no_update_of_a_subclass_either(rn
         np.testing.assert_allclose(x, w - 0.1 * g, rtol=1e-4, atol=2e-6)
 
 
-@fault("finite", "tf.tuple(gradients, control_inputs=[norm])", "gradients")
-def test_of_the_updates_that_four_learners_make_at_once_no_good_one_is_lost_and_no_bad_one_counts(
+def test_of_updates_made_at_once_no_good_one_is_lost_and_no_bad_one_counts(
         rng):
     built, samples, barrier = Built(4), batch(rng), threading.Barrier(4)
     weights = built.values(built.server.weights)
@@ -142,8 +130,6 @@ def test_of_the_updates_that_four_learners_make_at_once_no_good_one_is_lost_and_
         np.testing.assert_allclose(x, want, rtol=2e-3, atol=1e-4)
 
 
-@fault("LocalBrain._build_graph", "[mine.assign(shared,", "[shared.assign(mine,")
-@fault("LocalBrain._build_graph", "[shared.assign(mine,", "[mine.assign(shared,")
 def test_pull_and_push_copy_every_weight_and_nothing_else(built):
     one, two = built.brains
     variables = [one.weights, two.weights, built.server.weights, averages(built.server)]
@@ -154,7 +140,6 @@ def test_pull_and_push_copy_every_weight_and_nothing_else(built):
     assert all(map(same, built.values(variables), [server, second, second, squares]))
 
 
-@fault("GraphCall.__call__", "self.function is None", "True")
 def test_a_graph_call_prepares_its_part_of_the_graph_once_not_at_each_call():
     with tf.Graph().as_default(), tf.Session() as session:
         x = tf.placeholder(tf.float32)
@@ -164,7 +149,6 @@ def test_a_graph_call_prepares_its_part_of_the_graph_once_not_at_each_call():
         watched._make_callable_from_options.assert_called_once()  # each would take memory
 
 
-@fault("LocalBrain._build_graph", "strict=True", "strict=False")
 @pytest.mark.parametrize("build_update", [
     a3c.ParameterServer.build_update, lambda *_: tf.no_op()])  # it may not look at the gradients
 def test_a_brain_with_more_layers_than_the_server_is_an_error(monkeypatch, build_update):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import benchmark
 import check
-import exercises
+import count
 import imageio.v3 as iio
 import pytest
 import sabotage
@@ -22,7 +22,7 @@ import threads
 from helpers import LEARNED, ROOT, SCRIPT, a3c, environment_variables, finish, run, start
 
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in (
-    "README.md", ".github/pages/exercises.md", "tests/README.md", "tests/variants/README.md",
+    "README.md", "tests/exercises/README.md", "tests/README.md", "tests/variants/README.md",
     ".github/pages/ja.md")}
 README, *_, JAPANESE = PAGES.values()
 ENGLISH = "\n".join(list(PAGES.values())[:-1])
@@ -127,7 +127,7 @@ def test_every_name_in_the_pseudocode_and_the_tables_occurs_in_the_script():
 
 @pytest.mark.parametrize("name, begins", [("update", "target "), ("episode", "step")])
 def test_the_lesson_shows_exactly_what_update_py_and_episode_py_print(name, begins):
-    words = re.search(rf"`python (\.github/scripts/{name}\.py[^`]*)`", SENTENCES)[1].split()
+    words = re.search(rf"`python (tests/measurements/{name}\.py[^`]*)`", SENTENCES)[1].split()
     printed = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
     shown = re.findall(rf"^```\n({begins} .*?)^```", README, re.M | re.S)
     assert shown and "\n".join(shown).strip() == printed.stdout.strip(), printed.stderr
@@ -149,10 +149,10 @@ def test_the_lessons_table_of_threads_shows_what_threads_py_prints(capsys):
 
 
 def test_every_ratio_in_the_answer_to_an_exercise_is_what_exercises_py_prints(capsys):
-    exercises.show(exercises.load())
+    count.show(count.load())
     printed = capsys.readouterr().out
     found = 0
-    for page in exercises.PAGES:
+    for page in count.PAGES:
         text = " ".join(page.read_text(encoding="utf-8").split())
         for number, answer in re.findall(r" \*\*(\d+)\. (.*?</details>)", text):
             for words in re.findall(r"(\d\.\d\d) times[^()]*?[(,] ?([\d.]+ to [\d.]+)[);]", answer):
@@ -163,7 +163,7 @@ def test_every_ratio_in_the_answer_to_an_exercise_is_what_exercises_py_prints(ca
 
 
 def test_the_ratio_of_two_medians_lies_inside_its_interval(rng):
-    middle, low, high = exercises.ratio(rng.normal(200, 5, 50), rng.normal(100, 5, 50))
+    middle, low, high = count.ratio(rng.normal(200, 5, 50), rng.normal(100, 5, 50))
     assert 1.9 < low < middle < high < 2.1
 
 
@@ -171,7 +171,7 @@ def test_p_values_are_corrected_by_holms_method(monkeypatch):
     """The smallest counts 4 times, the next 3 times, and so on; none is below the one before it."""
     monkeypatch.setattr(scipy.stats, "mannwhitneyu", lambda p: types.SimpleNamespace(pvalue=p))
     given = {"a": 0.04, "b": 0.005, "c": 0.06, "d": 0.01}
-    assert exercises.rank_tests({case: [p] for case, p in given.items()}) == pytest.approx(
+    assert count.rank_tests({case: [p] for case, p in given.items()}) == pytest.approx(
         {"a": 0.08, "b": 0.02, "c": 0.08, "d": 0.03})
 
 
@@ -184,10 +184,10 @@ def test_the_pages_have_a_command_for_every_option_of_the_script(capsys):
 
 @pytest.mark.parametrize("diff", blocks("diff"), ids=lambda diff: diff.splitlines()[1][:40])
 def test_every_diff_on_the_pages_fits_the_script_which_then_runs(tmp_path, capsys, diff):
-    changed = exercises.apply(diff, SOURCE)
+    changed = count.apply(diff, SOURCE)
     assert changed != SOURCE
     (tmp_path / "a3c_cartpole.py").write_text(changed, encoding="utf-8")
-    module = exercises.load_script(tmp_path)
+    module = count.load_script(tmp_path)
     assert module.main("--max-frames 300 --render none --workers 2".split()) == 1  # not learned
     out, err = capsys.readouterr()
     assert (out.splitlines()[-1], err) == ("Not learned after 300 frames", "")
@@ -198,8 +198,8 @@ def test_our_answer_to_exercise_18_makes_pongs_samples(tmp_path, monkeypatch, rn
     """Returns as in the paper, up to the end of a segment: of 23 steps, 10, 10 and 3. returns.py is
     the reference; test_variants.py compares it with formulas."""
     import returns
-    (tmp_path / "a3c_cartpole.py").write_text(exercises.changed_script("18"), encoding="utf-8")
-    module = exercises.load_script(tmp_path)
+    (tmp_path / "a3c_cartpole.py").write_text(count.changed_script("18"), encoding="utf-8")
+    module = count.load_script(tmp_path)
     monkeypatch.setattr(a3c, "N_STEP_RETURN", 10)  # Tmax
     r, samples = rng.normal(size=23), []
     for agent_class in module.Agent, returns.SegmentReturns:
@@ -210,7 +210,7 @@ def test_our_answer_to_exercise_18_makes_pongs_samples(tmp_path, monkeypatch, rn
     assert samples[0] == samples[1] and len(samples[0]) == 23
 
 
-GAE = exercises.changed_script("19")  # our answers to exercises 19 and 20
+GAE = count.changed_script("19")  # our answers to exercises 19 and 20
 WAITING = (ROOT / "tests" / "variants" / "synchronous.py").read_text(encoding="utf-8")
 
 
@@ -221,7 +221,7 @@ WAITING = (ROOT / "tests" / "variants" / "synchronous.py").read_text(encoding="u
     ("synchronous", WAITING, "Right"), ("synchronous", SOURCE, "outdated weights")], ids=range(6))
 def test_check_py_says_right_only_to_a_right_answer_to_exercise_19_or_20(
         tmp_path, monkeypatch, capsys, what, answer, says):
-    assert f"python .github/scripts/check.py {what} a3c_cartpole.py" in COMMANDS
+    assert f"python tests/exercises/check.py {what} a3c_cartpole.py" in COMMANDS
     (tmp_path / "answer.py").write_text(answer, encoding="utf-8")
     monkeypatch.setattr(sys, "path", sys.path[:])
     monkeypatch.setattr(sys, "argv", ["check.py", what, tmp_path / "answer.py"])
@@ -283,7 +283,7 @@ def test_the_script_runs_in_a_notebook_and_shows_its_film(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("command, says", [
-    ("tests/benchmark.py --learning --seeds 1 --workers 1", r"seeds that learned: 1 of 1"),
+    ("tests/measurements/benchmark.py --learning --seeds 1 --workers 1", r"seeds that learned: 1 of 1"),
     ("tests/sabotage.py EPS_STEPS", r"1 faults, 0 survivors"),
     ("-m ruff check --no-cache .", r"All checks passed!")])
 def test_benchmark_and_sabotage_run_and_ruff_finds_nothing_wrong(command, says):
@@ -309,6 +309,6 @@ def test_the_benchmark_reads_a_speed_above_0_from_what_the_script_prints(monkeyp
 
 def test_the_readmes_command_draws_the_curves_of_a_readers_own_run(tmp_path):
     run("--max-frames", 5000, "--logdir", tmp_path / "runs" / "first")
-    command = re.search(r"`python (\.github/scripts/figures.py run \S+ \S+)`", SENTENCES)[1].split()
+    command = re.search(r"`python (\tests/figures/draw.py \S+ \S+)`", SENTENCES)[1].split()
     subprocess.run([sys.executable, ROOT / command[0], *command[1:]], cwd=tmp_path, check=True)
     assert iio.imread(tmp_path / command[-1]).shape[1] == 1600  # as wide as the lesson's

@@ -13,7 +13,7 @@ import imageio.v3 as iio
 import numpy as np
 import pytest
 from helpers import (
-    LEARNED, NOT_LEARNED, WRONG_OPTION, Built, a3c, contents, environment_variables, fault,
+    LEARNED, NOT_LEARNED, WRONG_OPTION, Built, a3c, contents, environment_variables,
     film_lengths, finish, linux, posix, run, same, saved_values, start, tf)
 
 
@@ -64,8 +64,6 @@ def test_a_run_learns_up_to_the_first_evaluation_above_199_and_says_so(learned):
     assert max(failed, default=0) <= 199 < passed
 
 
-@fault("show_episodes", "environment.play(env)", "environment.play(environment.env)")
-@fault("show_episodes", "env.close()  # this", "pass  # this")
 def test_a_run_films_every_step_of_each_test_episode(learned):
     folder, out = learned
     [films] = (folder / "movie" / "A3C").iterdir()
@@ -77,7 +75,6 @@ def test_a_run_films_every_step_of_each_test_episode(learned):
         assert dark.any(axis=(1, 2)).all()
 
 
-@fault("Checkpoint.save", " or self.play", "")
 def test_play_shows_the_learned_policy_from_its_checkpoint_and_writes_nothing(learned, capfd):
     folder, out = learned
     before = contents(folder)
@@ -90,7 +87,6 @@ def test_play_shows_the_learned_policy_from_its_checkpoint_and_writes_nothing(le
     assert contents(folder) == before  # --play doesn't write
 
 
-@fault("main", "tf.set_random_seed(options.seed)", "pass")
 def test_one_worker_repeats_its_run_with_the_same_seed_but_not_with_another(tmp_path, capfd):
     words = "--max-frames", 3000, "--checkpoint"
     for folder, seed in ("a", 7), ("b", 8):
@@ -114,7 +110,6 @@ def clock(monkeypatch):
     return clock
 
 
-@fault("Progress.__init__", "maxlen=PRINT_EPISODES", "maxlen=PRINT_EPISODES + 1")
 def test_progress_is_printed_every_fifty_episodes_and_at_an_evaluation(
         clock, monkeypatch, capfd):
     for name, value in ("SHARE_ONE_CORE", False), ("THRESHOLD_EPISODES", 2), (
@@ -135,7 +130,6 @@ def test_progress_is_printed_every_fifty_episodes_and_at_an_evaluation(
         "Learned after 1200 frames, 102 episodes, 7.5 s"]
 
 
-@fault("say", 'print(line + "\\n", end="", flush=True)', "print(line, flush=True)")
 def test_a_line_is_printed_at_once_and_in_one_piece_so_that_threads_do_not_mix_lines(monkeypatch):
     monkeypatch.setattr(sys, "stdout", unittest.mock.Mock())
     a3c.say("A line")
@@ -159,7 +153,6 @@ def curves(folder):
     return found
 
 
-@fault("Progress.add_to_curves", "self.frames", "self.episodes")
 def test_each_curve_shows_its_own_numbers_over_the_frames(tmp_path, monkeypatch):
     monkeypatch.setattr(a3c, "SHARE_ONE_CORE", False)
     built = Built(2)
@@ -185,7 +178,6 @@ def test_each_curve_shows_its_own_numbers_over_the_frames(tmp_path, monkeypatch)
         "threshold": [(40, 199)]}
 
 
-@fault("open_curves", "max_queue=0, session=session", "max_queue=1000")
 def test_logdir_holds_the_graph_and_all_curves(tmp_path, monkeypatch):
     folder = tmp_path / "new" / "curves"
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)
@@ -208,8 +200,6 @@ def show(options, capfd):
     return score
 
 
-@fault("show_episodes", "os.makedirs(folder)", "os.makedirs(folder, exist_ok=True)")
-@fault("prepare_films", 'os.environ["SDL_VIDEODRIVER"] = "dummy"', "pass")
 @unittest.mock.patch.dict(os.environ)  # puts all variables back
 def test_each_run_films_into_a_new_folder_and_on_sdls_dummy_screen(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "new" / "films"))
@@ -224,7 +214,6 @@ def test_each_run_films_into_a_new_folder_and_on_sdls_dummy_screen(tmp_path, mon
     assert contents(tmp_path) == before and os.environ["SDL_VIDEODRIVER"] == "dummy"
 
 
-@fault("show_episodes", "options.window", "False")
 def test_human_shows_every_step_in_a_window_and_films_it_too(tmp_path, monkeypatch, capfd):
     pygame = pytest.importorskip("pygame")
     monkeypatch.setattr(a3c, "FILMS", str(tmp_path))
@@ -236,11 +225,6 @@ def test_human_shows_every_step_in_a_window_and_films_it_too(tmp_path, monkeypat
     assert pictures.call_count == score + 1 and len(film_lengths(tmp_path)) == 1  # + 1: the start
 
 
-@fault("prepare_films", 'options.render != "video"', "True")
-@fault("prepare_films", 'options.render == "human"', "False")
-@fault("prepare_films", "sys.platform in drivers", "True")
-@fault("prepare_films", 'setdefault("SDL_VIDEODRIVER"', '__setitem__("SDL_VIDEODRIVER"')
-@fault("prepare_films", "contextlib.suppress(pygame.error)", "contextlib.nullcontext()")
 @pytest.mark.parametrize("platform, chosen, works, possible", [
     ("linux", None, "x11", True), ("linux", "wayland", "wayland", True),
     ("win32", None, "windows", True), ("linux", None, "windows", False),
@@ -278,7 +262,6 @@ def test_auto_and_human_open_a_window_where_it_is_possible(
 
 # Checkpoints
 
-@fault("Checkpoint.__init__", 'tf.global_variables("parameter_server/")', "server.weights")
 def test_a_moved_checkpoint_still_restores_all_weights_and_all_of_rmsprops_variables(saved):
     values = saved_values(saved.rename(saved.with_name("moved")))
     layers = itertools.product(("hidden", "actor", "critic"), ("weights", "biases"))
@@ -291,7 +274,6 @@ def test_a_moved_checkpoint_still_restores_all_weights_and_all_of_rmsprops_varia
     assert same(server.session.run(variables), [values[v.op.name] for v in variables])
 
 
-@fault("Checkpoint.restore", "self.progress.max_frames += self.progress.frames", "pass")
 def test_max_frames_counts_only_the_frames_after_the_checkpoint_a_run_continues_from(saved, capfd):
     class Environment(a3c.Environment):
         def reward(self, *args):  # called once a step
@@ -310,8 +292,6 @@ def test_max_frames_counts_only_the_frames_after_the_checkpoint_a_run_continues_
         assert not any((before[name] == values[name]).all() for name in before)
 
 
-@fault("main", "progress.seconds() > next_save", "False")
-@fault("main", "next_save = progress.seconds() + SAVE_SECONDS", "pass")
 def test_a_run_saves_every_minute_and_at_its_end(clock):
     """`main` looks once a second whether more than 60 have passed. After 200 the run is stopped."""
     class Server(a3c.ParameterServer):
@@ -337,7 +317,6 @@ class Adam(a3c.ParameterServer):
         return tf.train.AdamOptimizer(1e-3)
 
 
-@fault("ParameterServer.build_update", '"parameter_server/"', '"elsewhere/"')
 def test_a_run_with_adam_goes_on_with_the_saved_weights_and_with_adams_own_variables(tmp_path):
     words = "--checkpoint", tmp_path, "--max-frames", 300  # at least 30 updates
     _, earlier = run(*words, server_class=Adam)
@@ -363,9 +342,6 @@ def files(tmp_path, monkeypatch):
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")} == FILES
 
 
-@fault("prepare_folder", "(OSError, ", "(ValueError, ")
-@fault("prepare_folder", "not tf.gfile.Glob(folder)", "False")
-@fault("parse", "allow_abbrev=False", "allow_abbrev=True")
 @pytest.mark.parametrize("words", [  # the last option of each is the wrong one
     "--workers 0", "--workers two", "--seed -1", "--max-frames 0", "--test-episodes 0",
     "--render film", "--speed", "--max-frame 5", "--play", "--play --checkpoint empty",
@@ -379,13 +355,10 @@ def test_a_wrong_option_is_refused_in_one_line_that_names_it(files, capfd, words
     assert wrong in refusal(capfd, *words.split())
 
 
-@fault("parse", "not os.path.isdir(options.checkpoint)", "False")
 def test_a_folder_to_play_from_that_does_not_exist_is_called_that(files, capfd):
     assert "there is no folder 'missing'" in refusal(capfd, "--play", "--checkpoint", "missing")
 
 
-@fault("parse", 'prepare_folder("--checkpoint", options.checkpoint)', "pass")
-@fault("parse", 'prepare_folder("--logdir", options.logdir)', "pass")
 @pytest.mark.parametrize("option", ["--checkpoint", "--logdir"])
 def test_the_script_refuses_a_folder_that_cannot_be_used_before_anything_is_learned(files, option):
     process = start(option, "file", "--render", "none", "--max-frames", 50, cwd=files)
@@ -401,7 +374,6 @@ def test_a_folder_that_is_read_only_is_refused(files, capfd, option):
     assert f"argument {option}: [Errno 13] Permission" in refusal(capfd, option, "empty")
 
 
-@fault("prepare_folder", "file.write(bytes(2 ** 20))", "pass")
 @posix
 @pytest.mark.parametrize("option", ["--checkpoint", "--logdir"])
 def test_a_disk_that_is_full_is_refused(files, capfd, option):
@@ -415,9 +387,6 @@ def test_a_disk_that_is_full_is_refused(files, capfd, option):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@fault("Checkpoint.restore", "shapes.get(v.op.name) != v.shape", "False")
-@fault("Checkpoint.restore", "latest is None", "False")
-@fault("Checkpoint.restore", '("checkpoint", "model-")', '"checkpoint"')
 @pytest.mark.parametrize("pattern, damage, says", [
     ("*.data*", lambda path, _: path.write_bytes(path.read_bytes()[:-100]), ""),
     ("*.index", lambda path, _: path.unlink(), "there is no checkpoint that can be read"),
@@ -434,7 +403,6 @@ def test_a_checkpoint_that_is_damaged_or_of_another_network_is_refused_and_left_
     assert contents(saved) == before
 
 
-@fault("main", "prepare_films(options)", "pass")
 @pytest.mark.parametrize("missing", ["moviepy", "pygame", "folder"])
 def test_films_that_cannot_be_made_are_refused_before_anything_is_learned(
         tmp_path, monkeypatch, capfd, missing):
@@ -446,9 +414,6 @@ def test_films_that_cannot_be_made_are_refused_before_anything_is_learned(
     assert "argument --render: " in line and missing in line
 
 
-@fault("prepare_films", "check=True", "check=False")
-@fault("prepare_films", "except Exception", "except ImportError")
-@fault("prepare_films", 'options.render == "none"', "False")
 @pytest.mark.parametrize("ffmpeg", ["missing", sys.executable])  # Python knows no -version
 def test_films_without_an_ffmpeg_that_works_are_refused_but_not_needed(tmp_path, ffmpeg):
     env = environment_variables(IMAGEIO_FFMPEG_EXE=ffmpeg)
@@ -467,7 +432,6 @@ def test_films_in_a_window_are_refused_if_there_is_no_screen_where_display_says(
     assert "argument --render: no window can open here" in line and not list(tmp_path.iterdir())
 
 
-@fault("parse", "random.randrange(2 ** 32)", "1")
 def test_options_that_are_not_given_come_from_the_settings_and_the_seed_from_chance(monkeypatch):
     monkeypatch.setattr(a3c, "N_WORKERS", 3)
     monkeypatch.setattr(a3c, "MAX_FRAMES", 60)

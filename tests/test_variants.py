@@ -9,9 +9,9 @@ import unittest.mock
 import numpy as np
 import pytest
 from helpers import (
-    LEARNED, NOT_LEARNED, ROOT, WRONG_OPTION, Built, EndsAt, a3c, averages, batch, differences,
-    fault, film_lengths, finish, forward, gradient, options, put, randomize, rmsprop, run, same,
-    start, tf, update)
+    LEARNED, NOT_LEARNED, ROOT, WRONG_OPTION, Built, EndsAt, a3c, averages, batch,
+    film_lengths, finish, options, put, randomize, run, same, start, tf, update)
+from reference import differences, forward, gradient, rmsprop
 from scipy.special import expit as sigmoid
 from scipy.special import softmax
 
@@ -108,7 +108,6 @@ def settings(**classes):
         "anneal_frames": getattr(server, "anneal_frames", None)}
 
 
-@fault("memory_pendulum.main", "else NoMemory", "else memory.NoMemory")
 @pytest.mark.parametrize("name, words, not_on_page", [
     *[(name, (), {}) for name in NAMES],
     *[(name, ("--no-memory",), {"NUM_STATES": 2}) for name in ("memory", "memory_pendulum")]])
@@ -121,8 +120,6 @@ def test_a_variant_has_the_scripts_settings_but_for_those_in_the_variants_page(
     assert settings(**classes_of(module(name), *words)) == wanted
 
 
-@fault("configure", "globals().update(CONFIGURED)", "pass")
-@fault("clipped.main", "a3c.configure()", "pass")
 def test_programs_can_be_configured_one_after_the_other_and_keep_what_the_user_has_set(
         monkeypatch, put_back):
     """As in a notebook."""
@@ -135,8 +132,6 @@ def test_programs_can_be_configured_one_after_the_other_and_keep_what_the_user_h
     assert found[clipped] == before and all(now["LOSS_V"] == 0.25 for now in found.values())
 
 
-@fault("memory.Remembering.__init__", "shown != (seen,)", "shown < (seen,)")
-@fault("pendulum.Server._build_model", "len(self.state_scale) != a3c.NUM_STATES", "False")
 @pytest.mark.parametrize("variant, owner, name, value, error", [
     (memory, a3c, "N_STEP_RETURN", 2, "N_STEP_RETURN must be 1"),
     (memory, memory.Positions, "positions", [0, 1, 2], r"shape \(3,\), but .* `seen` is 2"),
@@ -161,11 +156,6 @@ HEADER, *ROWS = table("| | `synchronous.py`")
 PAIRS = [(program, row[0], cell) for row in ROWS for program, cell in zip(HEADER[1:], row[1:])]
 
 
-@fault("ga3c.main", "if not (PREDICTORS and TRAINERS)", "if not (PREDICTORS or TRAINERS)")
-@fault("ga3c.main", "issubclass(server_class, synchronous.Server)", "False")
-@fault("ga3c.main", "issubclass(brain_class, returns.GAE)", "False")
-@fault("ga3c.main", "issubclass(agent_class, memory.Agent)", "False")
-@fault("distributed.main", "issubclass(server_class, synchronous.Server)", "False")
 @pytest.mark.parametrize("program, setting, classes, error", [
     (ga3c, "PREDICTORS", {}, "a predictor and a trainer"),
     (ga3c, "TRAINERS", {}, "a predictor and a trainer"),
@@ -184,7 +174,6 @@ def test_what_a_program_cannot_run_with_is_refused_in_one_line(
     assert re.fullmatch(rf".*: error: .*{error}.*\n", err)
 
 
-@fault("distributed.work", "a3c.main(words, Copy, *classes)", "a3c.main(words, Server)")
 @pytest.mark.parametrize("of_program, of_variant, goes", PAIRS)
 def test_a_variants_classes_train_in_another_program_just_where_the_table_says_so(
         put_back, fake_ray, of_program, of_variant, goes):
@@ -213,8 +202,6 @@ def normalized():
     return names["Server"], names["Brain"]
 
 
-@fault("LocalBrain._build_graph", "self.build_update(gradients, s)",
-       "self.server.build_update(gradients)")
 @pytest.mark.parametrize("program", [a3c, synchronous, ga3c, distributed])
 def test_shared_sums_are_those_of_all_states_and_are_pulled_used_saved_and_played_with(
         monkeypatch, rng, normalized, fake_ray, tmp_path, program):
@@ -248,7 +235,6 @@ def test_shared_sums_are_those_of_all_states_and_are_pulled_used_saved_and_playe
     assert status == LEARNED and same(player.first, [sums, *weights])
 
 
-@fault("LocalBrain._build_graph", ', unconnected_gradients="zero"', "")
 @pytest.mark.parametrize("program", [synchronous, distributed])
 def test_a_variable_that_the_loss_does_not_reach_stays_as_it_is(fake_ray, program):
     class Server(a3c.ParameterServer):
@@ -262,7 +248,6 @@ def test_a_variable_that_the_loss_does_not_reach_stays_as_it_is(fake_ray, progra
     assert not np.array_equal(used[-1], server.first[-1])
 
 
-@fault("constants", "np.generic, ", "")
 def test_the_constants_that_other_processes_get_may_be_numbers_of_numpy(monkeypatch):
     monkeypatch.setattr(a3c, "GAMMA", np.float32(0.5))
     assert a3c.constants()["GAMMA"] == 0.5
@@ -270,7 +255,6 @@ def test_the_constants_that_other_processes_get_may_be_numbers_of_numpy(monkeypa
 
 # Clipping and the falling rate
 
-@fault("clipped.Clipping.build_update", "self.max_norm", "1e9")
 @pytest.mark.parametrize("server_class, max_norm, frames", [
     (clipped.Clipping, 0.5, 150_000), (clipped.Clipping, 50, 150_000),
     (clipped.FallingRate, 0.5, 150_000), (clipped.Server, 0.5, 150_000),
@@ -297,8 +281,6 @@ def test_an_update_with_clipped_gradients_a_falling_rate_or_both_equals_numpy(
         np.testing.assert_allclose(got - old, rate * (new - old), rtol=1e-3, atol=1e-7)
 
 
-@fault("clipped.FallingRate.initialize", "self.progress.max_frames > self.anneal_frames", "True")
-@fault("clipped.FallingRate.initialize", "self.progress.max_frames = self.anneal_frames", "pass")
 @pytest.mark.parametrize("max_frames, end, said", [
     (40_000, 290_000, ""),
     (60_000, 300_000, "The learning rate is 0 after 300000 frames, and the run ends\n")])
@@ -386,9 +368,6 @@ def memory_pong_numpy(w, s):
     return np.hstack([softmax(layer(h, *w[8:10]), axis=1), c, h]), layer(h, *w[10:])[:, 0]
 
 
-@fault("memory_pendulum.Server._build_model",
-       "critic(tf.concat([x, h_critic]", "critic(tf.concat([x, h_actor]")
-@fault("memory_pong.Server._build_model", "h[:1]", "0 * h[:1]")
 @pytest.mark.parametrize("variant, reference, remembered, spread", [
     (pendulum, pendulum_numpy, 0, 0.7), (memory, memory_numpy, 64, 0.7),
     (memory_pendulum, memory_pendulum_numpy, 256, 0.7), (pong, pong_numpy, 0, 0.05),
@@ -416,7 +395,6 @@ def test_policy_value_and_memory_of_successive_states_equal_numpy(
 
 # Continuous actions
 
-@fault("pendulum.Brain.build_loss", "tf.stop_gradient(advantage)", "advantage")
 @pytest.mark.parametrize("dimensions", [1, 2])
 def test_pendulums_loss_and_its_gradients_equal_numpy(put_back, rng, dimensions):
     """The numbers of an action are independent, so their densities multiply."""
@@ -444,8 +422,6 @@ def test_pendulums_loss_and_its_gradients_equal_numpy(put_back, rng, dimensions)
         np.testing.assert_allclose(g, wanted, rtol=1e-4, atol=1e-6)
 
 
-@fault("pendulum.Agent.explore", "np.float32)", "np.float32).clip(-2, 2)")
-@fault("pendulum.Agent.act_greedily", "self.policy(s)[:a3c.NUM_ACTIONS // 2]", "self.act(s, 0)")
 def test_greedy_torques_are_the_mean_and_others_are_drawn_with_the_spread_and_not_cut_at_2(
         monkeypatch):
     monkeypatch.setattr(a3c, "NUM_ACTIONS", 4)  # two torques
@@ -460,7 +436,6 @@ def test_greedy_torques_are_the_mean_and_others_are_drawn_with_the_spread_and_no
     np.testing.assert_allclose(drawn.std(axis=0), [0.1, 0.3], rtol=0.06)
 
 
-@fault("pendulum.Environment.reward", "8", "6")
 def test_pendulums_rewards_from_minus_16_to_0_are_scaled_to_half_of_one_around_0(build):
     environment = build(pendulum).learners[0].environment
     for r, scaled in (-16.0, -0.5), (-8.0, 0), (0.0, 0.5):
@@ -469,7 +444,6 @@ def test_pendulums_rewards_from_minus_16_to_0_are_scaled_to_half_of_one_around_0
 
 # Memory
 
-@fault("memory.Positions.positions", "[0, 2]", "[0, 1]")
 @pytest.mark.parametrize("variant, environment_class, positions", [
     (memory, memory.Positions, [0, 2]),  # of the cart and the pole
     (memory_pendulum, memory_pendulum.Environment, [0, 1])])  # cos and sin of the angle
@@ -483,8 +457,6 @@ def test_variants_with_memory_see_positions_but_no_velocities(
     np.testing.assert_array_equal(partly, whole[positions])
 
 
-@fault("memory.Agent.advantage_push_local_brain", "s_ = self.with_memory(s_)", "pass")
-@fault("memory.Remembering.reset", "self.agent.forget()", "env is self.env and self.agent.forget()")
 def test_samples_hold_the_memory_of_their_own_thread_and_episode(build):
     """Calls by others don't change it. Each episode, also one that is shown, begins with zeros."""
     built = build(memory, learners=2, Tmax=1000)  # one update an episode
@@ -513,8 +485,6 @@ def test_samples_hold_the_memory_of_their_own_thread_and_episode(build):
         assert before[1].any() and not before[0].any()
 
 
-@fault("returns.GAE.build_loss", "later >= 0", "later > 0")
-@fault("memory.Brain.build_loss", "p[:, :a3c.NUM_ACTIONS]", "p")
 @pytest.mark.parametrize("variant, without_memory, actions, gamma_lambda", [
     (memory, a3c.LocalBrain, [1] * 20, 0.99 * 0.95),
     (memory_pendulum, pendulum.Brain, [[1.0]] * 20, 0.9 * 0.95),
@@ -541,7 +511,6 @@ def test_a_loss_with_memory_and_its_gradients_are_those_of_generalized_advantage
 AGENT, BRAIN = "environment.agent", "environment.agent.brain"
 
 
-@fault("ga3c.Queue.take", "and not self.progress.stopped", "")
 @pytest.mark.timeout(60)  # with a fault they wait for ever
 @pytest.mark.parametrize("program, name, owner, method", [
     (ga3c, "local_thread1", AGENT, "act"), (ga3c, "predictor1", BRAIN, "predict_p"),
@@ -563,8 +532,6 @@ def test_all_threads_end_whichever_fails_first(build, program, name, owner, meth
     assert built.progress.failure[1] == name
 
 
-@fault("ga3c.AskingBrain.update_parameter_server", "self.train_queue = []", "pass")
-@fault("ga3c.main", "|= {*PREDICTORS, *TRAINERS}", "|= PREDICTORS")
 def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
     built = build(ga3c, learners=3)
     built.progress.max_frames = 2000
@@ -581,8 +548,6 @@ def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
     assert sum(sizes) + rest + learners_rest == 2000
 
 
-@fault("ga3c.Worker.train", "brain.server.updates - begun", "0")
-@fault("ga3c.Worker.train", "brain.server.updates += 1", "pass")
 def test_ga3cs_age_is_the_number_of_updates_since_the_samples_were_begun(build, rng, points):
     built = build(ga3c)
     brain, trainer = built.brains[0], built.learners[-1]
@@ -596,7 +561,6 @@ def test_ga3cs_age_is_the_number_of_updates_since_the_samples_were_begun(build, 
     assert built.server.updates == 3 + 1
 
 
-@fault("ga3c.Queue.take", "with context", "if not learners: break\n            with context")
 def test_what_ga3cs_last_learner_gives_just_before_it_ends_is_still_taken():
     """The learner plays at the trainer's first look, and has given and ended at the second."""
     def learners():
@@ -611,7 +575,6 @@ def test_what_ga3cs_last_learner_gives_just_before_it_ends_is_still_taken():
     assert samples.take() == "the last samples"
 
 
-@fault("ga3c.Worker.predict", "zip(answers,", "zip(answers[::-1],")
 def test_ga3c_gives_each_learner_the_policy_of_its_own_state(build, rng, points):
     built = build(ga3c, learners=8)
     states = rng.normal(size=(8, 1, 4))
@@ -628,10 +591,6 @@ def test_ga3c_gives_each_learner_the_policy_of_its_own_state(build, rng, points)
         assert brain.weights == built.server.weights  # the same variables, not copies
 
 
-@fault("finite", "tf.tuple(gradients, control_inputs=[norm])", "gradients")
-@fault("finite",
-       'tf.check_numerics(tf.global_norm(gradients), "the gradient isn\'t finite")',
-       "tf.global_norm(gradients)")
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 @pytest.mark.parametrize("program", [ga3c, synchronous])
 def test_a_gradient_that_is_not_finite_moves_no_shared_weight(build, monkeypatch, program, number):
@@ -646,10 +605,6 @@ def test_a_gradient_that_is_not_finite_moves_no_shared_weight(build, monkeypatch
     assert same(built.values(shared), before)
 
 
-@fault("synchronous.Server.initialize", "tf.add_n(parts) / samples", "tf.add_n(parts)")
-@fault("synchronous.Server.initialize", "tf.zeros_like(k)", "tf.identity(k)")
-@fault("synchronous.Server.has_updated", "self.samples = 0", "pass")
-@fault("synchronous.Brain.build_update", "samples * g", "g")
 def test_synchronous_learners_make_one_update_with_the_mean_of_all_their_samples(build, rng):
     """In the second round the last learner has none."""
     built = build(synchronous, learners=3)
@@ -675,14 +630,12 @@ def test_synchronous_learners_make_one_update_with_the_mean_of_all_their_samples
         assert server.frame == frames  # ε follows it
 
 
-@fault("synchronous.Server.initialize", "self.progress.frames", "0")
 def test_synchronous_learners_continue_with_the_epsilon_of_the_checkpoints_frames(saved):
     """ε follows `frame`, which each update renews. In a run of one frame none does."""
     _, server = run("--checkpoint", saved, "--max-frames", 1, main=synchronous.main)
     assert server.frame == 50
 
 
-@fault("synchronous.main", "issubclass(given, own)", "False")
 def test_synchronous_takes_its_own_classes_too_and_their_subclasses():
     class Agent(synchronous.Agent):
         on_policy = False
@@ -691,10 +644,6 @@ def test_synchronous_takes_its_own_classes_too_and_their_subclasses():
     assert status == NOT_LEARNED
 
 
-@fault("synchronous.Agent.explore", "self.brain.server.frame", "frame")
-@fault("synchronous.Server.frames", "self.frame", "self.progress.frames")
-@fault("synchronous.Server.wait_until",
-       " or len(self.progress.learning_threads) < len(self.learners)", "")
 @pytest.mark.parametrize("learned_mean, frames, return_steps, on_policy", [
     (22, 20_000, 5, True), (199, 1500, 13, False)])
 def test_the_same_seed_gives_the_same_run_of_synchronous_learners(
@@ -727,7 +676,6 @@ def test_the_same_seed_gives_the_same_run_of_synchronous_learners(
     assert left == [set(), set()]  # none waits for one that has ended
 
 
-@fault("returns.SegmentReturns.advantage_push_local_brain", "(self.on_policy", "(None")
 @pytest.mark.parametrize("on_policy", [True, False])
 def test_samples_of_synchronous_learners_are_played_with_the_weights_of_their_round(
         build, monkeypatch, on_policy):
@@ -748,7 +696,6 @@ def test_samples_of_synchronous_learners_are_played_with_the_weights_of_their_ro
 
 # Pong
 
-@fault("pong.ACTIONS", "0, 2, 3", "(0, 2, 4)")
 def test_pongs_states_are_four_pictures_its_actions_are_three_and_its_rewards_points(put_back):
     pong.configure()
     environment = pong.Environment(unittest.mock.Mock(), unittest.mock.Mock())
@@ -766,8 +713,6 @@ def test_pongs_states_are_four_pictures_its_actions_are_three_and_its_rewards_po
     assert r == environment.reward(s, 1, r, s, 1, False) == -1
 
 
-@fault("returns.SegmentReturns.advantage_push_local_brain", "step == a3c.Tmax", "False")
-@fault("returns.SegmentReturns.advantage_push_local_brain", "len(self.brain.train_queue) + ", "")
 @pytest.mark.parametrize("n", [20, 5])
 @pytest.mark.parametrize("terminal", [True, False])
 def test_returns_reach_to_the_end_of_their_segment_or_n_steps(monkeypatch, rng, n, terminal):

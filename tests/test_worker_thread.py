@@ -4,7 +4,7 @@ import threading
 import unittest.mock
 
 import pytest
-from helpers import LEARNED, NOT_LEARNED, Built, EndsAt, a3c, fault, options, put, run, same
+from helpers import LEARNED, NOT_LEARNED, Built, EndsAt, a3c, options, put, run, same
 
 ends = pytest.mark.timeout(30)  # with a fault, such a test waits for ever
 
@@ -37,9 +37,6 @@ def said(monkeypatch):
 
 # Frames and stops
 
-@fault("Progress.next_frame", "self.frames >= self.max_frames", "self.frames > self.max_frames")
-@fault("Progress.next_frame", 'self.phase == "learned" or ', "")
-@fault("Progress.raise_if_stopped", "if self.stopped", "if self.frames >= self.max_frames")
 @pytest.mark.parametrize("phase, max_frames", [("training", 3), ("learned", 1000)])
 def test_after_the_last_frame_or_once_the_task_is_learned_only_the_test_thread_goes_on(
         phase, max_frames):
@@ -51,9 +48,6 @@ def test_after_the_last_frame_or_once_the_task_is_learned_only_the_test_thread_g
     assert progress.frames == 3
 
 
-@fault("Progress.next_frame", "self.stopped or ", "")
-@fault("Progress.raise_if_stopped", "raise Stopped", "pass")
-@fault("Progress.wait_until", "self.raise_if_stopped()", "pass")
 @pytest.mark.parametrize("call", [
     a3c.Progress.next_frame, a3c.Progress.raise_if_stopped, a3c.Progress.wait_for_evaluation,
     lambda progress: progress.wait_until(lambda: True)])
@@ -65,8 +59,6 @@ def test_a_stop_ends_learners_and_the_test_thread_at_their_next_step_or_wait(cal
     assert progress.frames == 0 and progress.wait_for_stop(60)
 
 
-@fault("Progress.next_frame", 'self.wait_until(lambda: self.phase != "evaluating")', "pass")
-@fault("Progress.stop", "self.changed.notify_all()", "pass")
 @ends
 def test_during_an_evaluation_learners_wait_and_a_stop_wakes_them():
     progress = a3c.Progress(options())
@@ -78,8 +70,6 @@ def test_during_an_evaluation_learners_wait_and_a_stop_wakes_them():
     assert progress.stopped and progress.frames == 0  # it waited until then
 
 
-@fault("Progress.wait_until", "condition(), seconds)", "condition())")
-@fault("Progress.wait_for_stop", "self.stopped, seconds)", "self.stopped)")
 @ends
 def test_a_wait_with_a_time_ends_after_it_although_nothing_has_happened():
     progress = a3c.Progress(options())
@@ -87,8 +77,6 @@ def test_a_wait_with_a_time_ends_after_it_although_nothing_has_happened():
     assert progress.wait_for_stop(0.01) is False
 
 
-@fault("Worker_thread.run", "self.progress.stop(error, self.name)", "pass")
-@fault("Worker_thread.run", "except BaseException", "except Exception")
 @pytest.mark.parametrize("error", [ValueError("on purpose"), SystemExit("on purpose")])
 @ends
 def test_a_thread_that_fails_wakes_whoever_waits(error):
@@ -105,7 +93,6 @@ def test_a_thread_that_fails_wakes_whoever_waits(error):
     assert built.progress.failure == (error, "local_thread1")
 
 
-@fault("Progress.thread_ended", "self.changed.notify_all()", "pass")
 @ends
 def test_a_learner_that_ends_wakes_the_test_thread():
     built, waits = Built(1), threading.Event()
@@ -123,9 +110,6 @@ def test_a_learner_that_ends_wakes_the_test_thread():
     assert not progress.stopped and progress.failure is None
 
 
-@fault("Progress.stop", " and self.failure is None", "")
-@fault("Progress.stop", "error is not None and ", "")
-@fault("Worker_thread.run", "stop(error, self.name)", "stop(error, self.thread_type)")
 def test_of_several_errors_the_first_one_is_kept_with_the_name_of_its_thread(monkeypatch):
     monkeypatch.setattr(a3c, "SHARE_ONE_CORE", False)  # learners run in this thread
     built, first, late = Built(2), ValueError("first"), ValueError("late")
@@ -139,9 +123,6 @@ def test_of_several_errors_the_first_one_is_kept_with_the_name_of_its_thread(mon
     assert progress.failure == (first, "local_thread2")
 
 
-@fault("Progress.interrupt", "if not self.stopped", "if True")
-@fault("Progress.interrupt", "self.interrupted = True", "pass")
-@fault("Progress.interrupt", "self.stop()", "pass")
 @pytest.mark.parametrize("error", [None, ValueError("on purpose")])
 def test_signals_stop_a_run_but_a_run_that_is_over_stays_what_it_was(error):
     running, over = a3c.Progress(options()), a3c.Progress(options())
@@ -154,7 +135,6 @@ def test_signals_stop_a_run_but_a_run_that_is_over_stays_what_it_was(error):
     assert over.failure == (error and (error, "local_thread1"))
 
 
-@fault("Progress.__init__", "threading.Condition()", "threading.Condition(threading.Lock())")
 @ends
 def test_ctrl_c_wakes_whoever_waits_even_if_the_main_thread_holds_the_lock_when_it_comes():
     built, waits = Built(1), threading.Event()
@@ -168,7 +148,6 @@ def test_ctrl_c_wakes_whoever_waits_even_if_the_main_thread_holds_the_lock_when_
     thread.join()
 
 
-@fault("Progress.wait_until", "self.raise_if_stopped()", "pass")
 def test_after_a_stop_the_test_thread_does_not_say_not_learned_although_no_learner_is_left(said):
     built = Built(1)
     built.progress.interrupt()
@@ -176,9 +155,6 @@ def test_after_a_stop_the_test_thread_does_not_say_not_learned_although_no_learn
     assert said == [] and not built.progress.learning_threads
 
 
-@fault("Worker_thread.run", "self.progress.stop()", "pass")
-@fault("Worker_thread.run", "self.progress.thread_ended(self.name)", "pass")
-@fault("Progress.thread_ended", "self.learning_threads.discard(name)", "pass")
 @pytest.mark.parametrize("returns_at_once, says", [("learn", ["Seed", "Not"]), ("test", ["Seed"])])
 @ends
 def test_a_run_ends_once_all_its_learners_or_its_test_thread_have_returned(
@@ -188,10 +164,6 @@ def test_a_run_ends_once_all_its_learners_or_its_test_thread_have_returned(
     assert said == says
 
 
-@fault("Worker_thread.evaluate", ", GRACE_SECONDS", "")
-@fault("Progress.wait_for_evaluation", "                        GRACE_SECONDS", "")
-@fault("GRACE_SECONDS", "1.5", "150")
-@fault("Progress.wait_for_evaluation", "self.frames >= self.max_frames", "False")
 @pytest.mark.parametrize("score, says", [
     (0, ["Not"]), (200, ["Threshold", "Evaluation", "Learned"])])
 def test_a_learner_that_hangs_in_its_environment_is_awaited_only_for_a_while(said, score, says):
@@ -239,9 +211,6 @@ def waits_for(lock, function):
     return waits
 
 
-@fault("Progress.next_frame", "self.changed", "threading.Semaphore(9)")
-@fault("Progress.episode_ended", "with self.changed", "with threading.Semaphore(9)")
-@fault("Checkpoint.save", "self.lock", "threading.Semaphore(9)")
 def test_counting_and_saving_wait_for_their_locks():
     built = Built(1)
     progress, checkpoint = built.progress, built.server.checkpoint
@@ -254,8 +223,6 @@ def test_counting_and_saving_wait_for_their_locks():
 
 # The threshold and the evaluation
 
-@fault("Progress.episode_ended", "LEARNED_MEAN if THRESHOLD_MEAN is None else ", "")
-@fault("Progress.episode_ended", " if THRESHOLD_MEAN is None else THRESHOLD_MEAN", "")
 @pytest.mark.parametrize("threshold, phase", [
     (None, "training"), (20, "evaluating"), (25, "training")])
 def test_training_may_have_a_threshold_of_its_own(monkeypatch, threshold, phase):
@@ -266,8 +233,6 @@ def test_training_may_have_a_threshold_of_its_own(monkeypatch, threshold, phase)
     assert progress.phase == phase
 
 
-@fault("Progress.episode_ended", "> threshold", ">= threshold")
-@fault("Worker_thread.evaluate", "mean > LEARNED_MEAN", "True")
 @pytest.mark.parametrize("scores, evaluation_mean, says", [
     ([199] * 9 + [200], 200, ["Threshold", "Evaluation", "Learned"]),
     ([100] + [200] * 10, 200, ["Threshold", "Evaluation", "Learned"]),
@@ -287,7 +252,6 @@ def test_a_mean_above_199_of_the_latest_ten_scores_leads_to_an_evaluation_that_n
     assert (built.progress.phase == "learned") == ("Learned" in says)
 
 
-@fault("Progress.episode_ended", 'self.phase == "training"', "True")
 def test_a_score_that_comes_during_an_evaluation_does_not_change_the_mean_that_led_to_it():
     progress = a3c.Progress(options())
     reach_threshold(progress)
@@ -295,7 +259,6 @@ def test_a_score_that_comes_during_an_evaluation_does_not_change_the_mean_that_l
     assert list(progress.recent) == [200] * 10 and progress.episodes == 11
 
 
-@fault("Progress.evaluated", "self.recent.clear()", "pass")
 def test_after_a_failed_evaluation_ten_new_episodes_have_to_reach_the_threshold(said):
     built, evaluated_after = Built(1, max_frames=35), []
     scores = iter([200] * 20 + [190] * 15)  # at last not good enough for a third evaluation
@@ -313,12 +276,6 @@ def test_after_a_failed_evaluation_ten_new_episodes_have_to_reach_the_threshold(
     assert evaluated_after == [10] * 10 + [20] * 10 and built.progress.episodes == 35
 
 
-@fault("Progress.wait_for_evaluation",
-       'self.wait_until(lambda: self.phase == "evaluating" or not self.learning_threads,',
-       "max(False,")
-@fault("Progress.wait_for_evaluation",
-       'self.wait_until(lambda: self.phase == "evaluating" or not self.learning_threads,',
-       "self.wait_until(lambda: not self.learning_threads,")
 def test_after_the_last_frame_the_test_thread_awaits_the_threshold_until_no_learner_is_left(said):
     built = Built(1, max_frames=1)
     progress = built.progress
@@ -330,11 +287,6 @@ def test_after_the_last_frame_the_test_thread_awaits_the_threshold_until_no_lear
     assert said == ["Threshold", "Evaluation", "Learned"] and not rest
 
 
-@fault("Worker_thread.evaluate", "brain.push_parameter_server()", "pass")
-@fault("Worker_thread.evaluate", "brain.pull_parameter_server()", "pass")
-@fault("Worker_thread.evaluate", "brain.server.checkpoint.save()", "pass")
-@fault("Worker_thread.evaluate",
-       "progress.wait_until(lambda: not progress.learning_threads, GRACE_SECONDS)", "pass")
 def test_the_server_keeps_and_saves_the_weights_that_pass_the_evaluation():
     built, evaluated, saved = Built(1), [], []
     server, brain = built.server, built.tester.environment.agent.brain
@@ -358,7 +310,6 @@ def test_the_server_keeps_and_saves_the_weights_that_pass_the_evaluation():
     assert same(built.values(server.weights), first)
 
 
-@fault("Worker_thread.evaluate", "range(EVALUATION_EPISODES)", "range(10)")
 def test_threshold_and_evaluation_follow_the_settings_even_where_scores_are_negative(monkeypatch):
     """The score of each episode is -5."""
     monkeypatch.setattr(a3c, "LEARNED_MEAN", -6)

@@ -1,4 +1,4 @@
-"""Measure speed and learning: python tests/benchmark.py [OPTION]... (--help lists them)
+"""Measure speed and learning: python tests/measurements/benchmark.py (--help)
 
 Speeds are taken in turn, in several rounds, and shown as median (lowest to highest): on a shared
 machine only ratios mean anything. Learning is what N runs of the real script say, one seed after
@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 LEARNERS = 1, 2, 4, 8, 16, 32
 FRAMES, ROUNDS = 40_000, 15
 

@@ -1,11 +1,11 @@
 """Record and draw the pictures of the pages.
 
-    python .github/scripts/figures.py draw             draw all pictures from the recorded data,
+    python tests/figures/draw.py             draw all pictures from the recorded data,
                                                        those of the lesson in Japanese, too
-    python .github/scripts/figures.py run LOGDIR FILE  draw a run of your own, written with --logdir
-    python .github/scripts/figures.py record [SEED]    learn and play, and keep the data
-    python .github/scripts/figures.py record-threads   only the data of threads.png
-    python .github/scripts/figures.py variants DIR     keep the runs of the variants, which they
+    python tests/figures/draw.py LOGDIR FILE  draw a run of your own, written with --logdir
+    python tests/figures/record.py [SEED]    learn and play, and keep the data
+    python tests/figures/record.py-threads   only the data of threads.png
+    python tests/figures/record.py variants DIR     keep the runs of the variants, which they
                                                        wrote with --logdir DIR/NAME
 
 Eight threads never repeat a run, so the recorded data are kept with the pictures. Drawing needs
@@ -32,8 +32,9 @@ import matplotlib.pyplot as plt
 from matplotlib.ticker import StrMethodFormatter
 
 HERE = Path(__file__).resolve().parent
-DATA, PICTURES = HERE.parent / "data", HERE.parent / "pictures"
-sys.path.insert(0, str(HERE.parents[1]))  # the script is there
+ROOT = HERE.parents[1]
+DATA, PICTURES = HERE / "data", ROOT / ".github" / "pictures"
+sys.path[:0] = [str(ROOT), str(HERE.parent / "exercises"), str(HERE.parent / "measurements")]
 NAMES = "untrained", "halfway", "learned"  # the three networks, all of one run
 HALF_WAY = 60  # mean score of the last fifty episodes
 # The script has these two, too, but importing it would import TensorFlow.
@@ -535,7 +536,7 @@ EXERCISES = {
 
 def draw_exercises(path):
     """A row for each exercise: the ratio of its median of frames to the unchanged script's."""
-    import exercises
+    import count as exercises
     results = exercises.load()
     compared = exercises.compare(results)
     middle = np.median(exercises.column(results["0"], exercises.FRAMES))
@@ -575,7 +576,7 @@ def draw_exercises(path):
 
 def draw_hundred(path):
     """The mean scores of a hundred runs against the frames: their median, and the middle 80%."""
-    import exercises
+    import count as exercises
     means, frames = load("hundred")["means"].astype(float), exercises.GRID
     runs = exercises.column(exercises.load()["0"], exercises.FRAMES)
     low, middle, high = np.nanpercentile(means[:, 1:], (10, 50, 90), axis=0)

@@ -1,8 +1,8 @@
-"""Count the exercises: python .github/scripts/exercises.py [NUMBER]...
+"""Count the exercises: python tests/exercises/count.py [NUMBER]...
 
-Makes the change that the lesson or .github/pages/exercises.md shows, and lets the changed script
+Makes the change that the lesson or README.md here shows, and lets the changed script
 learn with seeds 0 to 19. The unchanged script, number 0, learns with seeds 0 to 99, and exercise 5
-with seeds 100 to 199. All results go into .github/data. Without a NUMBER, it only shows what was
+with seeds 100 to 199. All results go into exercises.json. Without a NUMBER, it only shows what was
 counted. With `values NUMBER` it shows what V is like after learning, with seeds 0 to 4.
 """
 import importlib.util
@@ -14,13 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE.parent / "measurements"))
 import benchmark
 
-DATA = ROOT / ".github" / "data" / "exercises.json"
-CURVES = ROOT / ".github" / "data" / "hundred.npz"
-PAGES = ROOT / "README.md", ROOT / ".github" / "pages" / "exercises.md"
+DATA = HERE / "exercises.json"
+CURVES = HERE.parent / "figures" / "data" / "hundred.npz"
+PAGES = ROOT / "README.md", HERE / "README.md"
 LIMIT = 400_000  # frames; a run that didn't learn counts as infinitely long
 SEEDS = {"0": range(100), "5": range(100, 200)}
 TOGETHER = {"5+17": ["5", "17"]}

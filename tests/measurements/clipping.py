@@ -1,4 +1,4 @@
-"""Does V run away if gradients are clipped? python .github/scripts/clipping.py [SEEDS]
+"""Does V run away if gradients are clipped? python tests/measurements/clipping.py [SEEDS]
 
 For each way of clipping, runs of clipped.py: how many don't learn, and how large |V| gets in an
 update, although no return exceeds 1. Also: how many gradients are clipped, and what share of the
@@ -10,7 +10,7 @@ import statistics
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[2] / "tests" / "variants")]
+sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "variants")]
 import clipped
 from clipped import a3c, np, tf
 

@@ -1,4 +1,4 @@
-"""Check your answer to an exercise: python .github/scripts/check.py gae FILE
+"""Check your answer to an exercise: python tests/exercises/check.py gae FILE
 
 FILE is the script with your changes. `gae`: an update of ten steps has to move the shared weights
 as generalized advantage estimation says (γ = 0.99, λ = 0.95). `synchronous`: no learner may act

@@ -1,6 +1,6 @@
 """Speeds of the script and of distributed.py if a step takes longer, because it waits or computes:
 
-    python .github/scripts/slow_steps.py
+    python tests/measurements/slow_steps.py
 
 The cases take turns, in three rounds.
 """
@@ -9,7 +9,6 @@ import functools
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 import benchmark
 
 SLOW_STEPS = """

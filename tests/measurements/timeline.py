@@ -1,4 +1,4 @@
-"""Record pulls and updates of a real run: python .github/scripts/timeline.py
+"""Record pulls and updates of a real run: python tests/measurements/timeline.py
 
 Prints how old the gradients of eight learners are (how many updates of others came between a
 thread's pull and its own update), and during how many pulls another thread made an update.

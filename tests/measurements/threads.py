@@ -1,8 +1,8 @@
-"""Measure what threads are good for: python .github/scripts/threads.py [TASK]...
+"""Measure what threads are good for: python tests/measurements/threads.py [TASK]...
 
 TASK is cartpole or acrobot (the program on the variants' page). Learners that don't wait for each
 other, the script's, are compared with those of synchronous.py, over seeds 0 to 49. The cases take
-turns. All results go into .github/data/threads.json. Without a TASK, it only shows them.
+turns. All results go into threads.json. Without a TASK, it only shows them.
 """
 import json
 import re
@@ -10,11 +10,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-import exercises
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'exercises'))
+import count as exercises
+
 ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT / ".github" / "data" / "threads.json"
+DATA = ROOT / "tests" / "measurements" / "threads.json"
 PAGE = ROOT / "tests" / "variants" / "README.md"
 SEEDS = 50
 LIMIT = 400_000

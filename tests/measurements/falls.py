@@ -1,4 +1,4 @@
-"""How often is a learned score lost again? python .github/scripts/falls.py
+"""How often is a learned score lost again? python tests/measurements/falls.py
 
 Twenty runs each of the script, of clipped.py and of its two changes alone go on for 200,000 frames.
 Once a mean of fifty episodes has exceeded 150, how many later ones are lower again?
@@ -7,7 +7,6 @@ import itertools
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 import benchmark
 
 

@@ -1,6 +1,6 @@
 """Thirty games of a policy that pong.py or memory_pong.py has saved in the folder DIR:
 
-    python .github/scripts/games.py PROGRAM DIR
+    python tests/measurements/games.py PROGRAM DIR
 
 The policy is fixed, and so is the game, so that many games may be the same. With sticky actions
 each action is repeated by chance, one time in four.

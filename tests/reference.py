@@ -1,0 +1,50 @@
+"""The network, its loss, gradients and RMSProp in NumPy, for tests, pictures and check.py."""
+import numpy as np
+
+
+def forward(weights, s):
+    """The policy (batch, 2) and the values (batch,) in the states s."""
+    hidden_w, hidden_b, actor_w, actor_b, critic_w, critic_b = weights
+    h = np.maximum(s @ hidden_w + hidden_b, 0)
+    e = np.exp(h @ actor_w + actor_b)
+    return e / e.sum(axis=1, keepdims=True), (h @ critic_w + critic_b)[:, 0]
+
+
+def loss_terms(p, v, a, target, advantage):
+    """Actor, critic, entropy, each (batch,). The actor's advantage is given: it is a constant."""
+    actor = -np.log(p[np.arange(len(a)), a] + 1e-10) * advantage
+    return actor, 0.5 * (target - v) ** 2, 0.01 * (p * np.log(p + 1e-10)).sum(axis=1)
+
+
+def terms(weights, fixed, s, a, R, s_, discount):
+    """Actor, critic, entropy; the actor's advantage and V(s_) are those of the weights `fixed`."""
+    target = R + discount * forward(fixed, s_)[1]
+    return loss_terms(*forward(weights, s), a, target, target - forward(fixed, s)[1])
+
+
+def differences(loss, weights):
+    """The gradient of loss() by each number in these float64 arrays, by central differences."""
+    gradients = [np.zeros_like(w) for w in weights]
+    for w, g in zip(weights, gradients):
+        for i in np.ndindex(w.shape):
+            w[i] += 1e-6
+            up = loss()
+            w[i] -= 2e-6
+            g[i] = (up - loss()) / 2e-6
+            w[i] += 1e-6
+    return gradients
+
+
+def gradient(weights, *samples):
+    """Of the mean loss, by each weight."""
+    fixed = [w.astype(np.float64) for w in weights]
+    weights = [w.copy() for w in fixed]
+    size = len(samples[0])
+    return differences(lambda: np.sum(terms(weights, fixed, *samples)) / size, weights)
+
+
+def rmsprop(weights, squares, gradients):
+    """One step, in place."""
+    for w, square, g in zip(weights, squares, gradients):
+        square[...] = 0.99 * square + 0.01 * g ** 2
+        w[...] = w - 5e-3 * g / np.sqrt(square + 1e-10)
