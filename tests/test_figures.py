@@ -3,7 +3,7 @@ timeline.py records pulls and updates as they happen."""
 import subprocess
 import sys
 
-import count
+import measure
 import figures
 import numpy as np
 import pytest
@@ -58,7 +58,7 @@ def test_the_pictures_forward_pass_equals_the_numpy_reference_of_the_other_tests
 def test_the_numbers_in_the_readme_are_those_of_the_recorded_data():
     computed, evaluations = figures.statistics(), figures.load("run")["evaluation"][:, 1]
     alone, minus_v, script = figures.recorded_pushes()  # three ways to push π, by name
-    worst = max(row[count.FRAMES] for row in count.load()["0"])
+    worst = max(row[measure.FRAMES] for row in measure.load()["0"])
     negative = computed["steps before the end from which the mean advantage is negative"]
     for words in (
             "means of {:.1f} and {:.1f}".format(*evaluations),

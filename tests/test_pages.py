@@ -13,7 +13,7 @@ from pathlib import Path
 
 import benchmark
 import check
-import count
+import measure
 import imageio.v3 as iio
 import pytest
 import sabotage
@@ -149,10 +149,10 @@ def test_the_lessons_table_of_threads_shows_what_threads_py_prints(capsys):
 
 
 def test_every_ratio_in_the_answer_to_an_exercise_is_what_exercises_py_prints(capsys):
-    count.show(count.load())
+    measure.show(measure.load())
     printed = capsys.readouterr().out
     found = 0
-    for page in count.PAGES:
+    for page in measure.PAGES:
         text = " ".join(page.read_text(encoding="utf-8").split())
         for number, answer in re.findall(r" \*\*(\d+)\. (.*?</details>)", text):
             for words in re.findall(r"(\d\.\d\d) times[^()]*?[(,] ?([\d.]+ to [\d.]+)[);]", answer):
@@ -163,7 +163,7 @@ def test_every_ratio_in_the_answer_to_an_exercise_is_what_exercises_py_prints(ca
 
 
 def test_the_ratio_of_two_medians_lies_inside_its_interval(rng):
-    middle, low, high = count.ratio(rng.normal(200, 5, 50), rng.normal(100, 5, 50))
+    middle, low, high = measure.ratio(rng.normal(200, 5, 50), rng.normal(100, 5, 50))
     assert 1.9 < low < middle < high < 2.1
 
 
@@ -171,7 +171,7 @@ def test_p_values_are_corrected_by_holms_method(monkeypatch):
     """The smallest counts 4 times, the next 3 times, and so on; none is below the one before it."""
     monkeypatch.setattr(scipy.stats, "mannwhitneyu", lambda p: types.SimpleNamespace(pvalue=p))
     given = {"a": 0.04, "b": 0.005, "c": 0.06, "d": 0.01}
-    assert count.rank_tests({case: [p] for case, p in given.items()}) == pytest.approx(
+    assert measure.rank_tests({case: [p] for case, p in given.items()}) == pytest.approx(
         {"a": 0.08, "b": 0.02, "c": 0.08, "d": 0.03})
 
 
@@ -184,10 +184,10 @@ def test_the_pages_have_a_command_for_every_option_of_the_script(capsys):
 
 @pytest.mark.parametrize("diff", blocks("diff"), ids=lambda diff: diff.splitlines()[1][:40])
 def test_every_diff_on_the_pages_fits_the_script_which_then_runs(tmp_path, capsys, diff):
-    changed = count.apply(diff, SOURCE)
+    changed = measure.apply(diff, SOURCE)
     assert changed != SOURCE
     (tmp_path / "a3c_cartpole.py").write_text(changed, encoding="utf-8")
-    module = count.load_script(tmp_path)
+    module = measure.load_script(tmp_path)
     assert module.main("--max-frames 300 --render none --workers 2".split()) == 1  # not learned
     out, err = capsys.readouterr()
     assert (out.splitlines()[-1], err) == ("Not learned after 300 frames", "")
@@ -198,8 +198,8 @@ def test_our_answer_to_exercise_18_makes_pongs_samples(tmp_path, monkeypatch, rn
     """Returns as in the paper, up to the end of a segment: of 23 steps, 10, 10 and 3. returns.py is
     the reference; test_variants.py compares it with formulas."""
     import returns
-    (tmp_path / "a3c_cartpole.py").write_text(count.changed_script("18"), encoding="utf-8")
-    module = count.load_script(tmp_path)
+    (tmp_path / "a3c_cartpole.py").write_text(measure.changed_script("18"), encoding="utf-8")
+    module = measure.load_script(tmp_path)
     monkeypatch.setattr(a3c, "N_STEP_RETURN", 10)  # Tmax
     r, samples = rng.normal(size=23), []
     for agent_class in module.Agent, returns.SegmentReturns:
@@ -210,7 +210,7 @@ def test_our_answer_to_exercise_18_makes_pongs_samples(tmp_path, monkeypatch, rn
     assert samples[0] == samples[1] and len(samples[0]) == 23
 
 
-GAE = count.changed_script("19")  # our answers to exercises 19 and 20
+GAE = measure.changed_script("19")  # our answers to exercises 19 and 20
 WAITING = (ROOT / "tests" / "variants" / "synchronous.py").read_text(encoding="utf-8")
 
 
@@ -283,7 +283,8 @@ def test_the_script_runs_in_a_notebook_and_shows_its_film(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("command, says", [
-    ("tests/measurements/benchmark.py --learning --seeds 1 --workers 1", r"seeds that learned: 1 of 1"),
+    ("tests/measurements/benchmark.py --learning --seeds 1 --workers 1",
+     r"seeds that learned: 1 of 1"),
     ("tests/sabotage.py EPS_STEPS", r"1 faults, 0 survivors"),
     ("-m ruff check --no-cache .", r"All checks passed!")])
 def test_benchmark_and_sabotage_run_and_ruff_finds_nothing_wrong(command, says):

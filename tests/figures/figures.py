@@ -536,7 +536,7 @@ EXERCISES = {
 
 def draw_exercises(path):
     """A row for each exercise: the ratio of its median of frames to the unchanged script's."""
-    import count as exercises
+    import measure as exercises
     results = exercises.load()
     compared = exercises.compare(results)
     middle = np.median(exercises.column(results["0"], exercises.FRAMES))
@@ -576,7 +576,7 @@ def draw_exercises(path):
 
 def draw_hundred(path):
     """The mean scores of a hundred runs against the frames: their median, and the middle 80%."""
-    import count as exercises
+    import measure as exercises
     means, frames = load("hundred")["means"].astype(float), exercises.GRID
     runs = exercises.column(exercises.load()["0"], exercises.FRAMES)
     low, middle, high = np.nanpercentile(means[:, 1:], (10, 50, 90), axis=0)

@@ -4,8 +4,6 @@ Twenty runs each of the script, of clipped.py and of its two changes alone go on
 Once a mean of fifty episodes has exceeded 150, how many later ones are lower again?
 """
 import itertools
-import sys
-from pathlib import Path
 
 import benchmark
 

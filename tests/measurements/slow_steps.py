@@ -6,8 +6,6 @@ The cases take turns, in three rounds.
 """
 import contextlib
 import functools
-import sys
-from pathlib import Path
 
 import benchmark
 

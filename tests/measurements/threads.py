@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'exercises'))
-import count as exercises
+import measure as exercises
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "measurements" / "threads.json"
