@@ -1,10 +1,11 @@
 """Check your answer to an exercise: python tests/exercises/check.py gae FILE
 
-FILE is the script with your changes. `gae`: an update of ten steps has to move the shared weights
-as generalized advantage estimation says (γ = 0.99, λ = 0.95). `synchronous`: no learner may act
-with other weights than the shared ones, and eight learners make one update where each of them would
-make one. FILE may also be a program whose main takes the script's classes.
+FILE is the script with your changes. gae: an update of ten steps has to move the shared weights as
+generalized advantage estimation says (γ = 0.99, λ = 0.95). synchronous: no learner may act with
+other weights than the shared ones, and eight learners make one update where each of them would make
+one. FILE may also be a program whose main takes the script's classes.
 """
+import argparse
 import contextlib
 import importlib.util
 import io
@@ -14,23 +15,19 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
-STEPS, LAMBDA, H = 10, 0.95, 1e-3
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+import reference
+
+STEPS, GAMMA, LAMBDA = 10, 0.99, 0.95
 LEARNERS, FRAMES = 8, 2000
 
 
 def load(path):
-    sys.path.insert(0, str(ROOT))
+    """The program as a module."""
     spec = importlib.util.spec_from_file_location("answer", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def forward(weights, s):
-    hidden_w, hidden_b, actor_w, actor_b, critic_w, critic_b = weights
-    h = np.maximum(s @ hidden_w + hidden_b, 0)
-    e = np.exp(h @ actor_w + actor_b)
-    return e / e.sum(axis=1, keepdims=True), (h @ critic_w + critic_b)[:, 0]
 
 
 def gae(r, v, terminal):
@@ -38,29 +35,8 @@ def gae(r, v, terminal):
     advantages, later = np.zeros(STEPS), 0.0
     for t in reversed(range(STEPS)):
         v_ = 0.0 if terminal and t == STEPS - 1 else v[t + 1]
-        advantages[t] = later = r[t] + 0.99 * v_ - v[t] + 0.99 * LAMBDA * later
+        advantages[t] = later = r[t] + GAMMA * v_ - v[t] + GAMMA * LAMBDA * later
     return advantages
-
-
-def loss(weights, s, a, advantages, targets):
-    p, v = forward(weights, s)
-    actor = -np.log(p[np.arange(STEPS), a]) * advantages
-    return np.mean(actor + 0.5 * (targets - v) ** 2 + 0.01 * (p * np.log(p)).sum(axis=1))
-
-
-def gradient(weights, *args):
-    """By central differences."""
-    found = []
-    for w in weights:
-        of_array = np.zeros_like(w)
-        for i in np.ndindex(*w.shape):
-            w[i] += H
-            above = loss(weights, *args)
-            w[i] -= 2 * H
-            of_array[i] = (above - loss(weights, *args)) / (2 * H)
-            w[i] += H
-        found.append(of_array)
-    return found
 
 
 def check_gae(a3c):
@@ -71,25 +47,26 @@ def check_gae(a3c):
 
     rng = np.random.default_rng(0)
     with a3c.tf.Graph().as_default():
-        options = a3c.parse(["--render", "none", "--seed", "0"])
         a3c.tf.set_random_seed(0)
-        server = Server(a3c.open_session(), a3c.Progress(options))
+        progress = a3c.Progress(a3c.parse(["--render", "none", "--seed", "0"]))
+        server = Server(a3c.open_session(), progress)
         brain = a3c.LocalBrain("local_thread1", server)
         agent = a3c.Agent(brain, None)
         server.initialize()
     for terminal in False, True:
         brain.pull_parameter_server()
-        before = [w.astype(float) for w in server.session.run(server.weights)]
+        weights = [w.astype(float) for w in server.session.run(server.weights)]
         s, r = rng.normal(size=(STEPS + 1, 4)), rng.normal(size=STEPS)
         a = rng.integers(2, size=STEPS)
         for t in range(STEPS):
             end = terminal and t == STEPS - 1
             agent.advantage_push_local_brain(s[t], a[t], r[t], s[t + 1], end, end)
         brain.update_parameter_server()
-        moved = [w - x for w, x in zip(server.session.run(server.weights), before)]
-        _, v = forward(before, s)
-        advantages = gae(r, v, terminal)
-        wanted = gradient(before, s[:-1], a, advantages, v[:-1] + advantages)
+        moved = [w - x for w, x in zip(server.session.run(server.weights), weights)]
+        _, v = reference.forward(weights, s)
+        # With a discount of 0, the target is R, and the advantage R - V(s).
+        R, discount = v[:-1] + gae(r, v, terminal), np.zeros(STEPS)
+        wanted = reference.gradient(weights, s[:-1], a, R, s[1:], discount)
         if not all(np.allclose(m, -g, atol=1e-3) for m, g in zip(moved, wanted)):
             where = "at the end of an episode" if terminal else "in the middle of an episode"
             return f"the update {where} isn't what GAE says"
@@ -116,11 +93,15 @@ def check_synchronous(program):
         return f"{len(versions)} updates in {FRAMES} frames are too many"
 
 
+CHECKS = {"gae": check_gae, "synchronous": check_synchronous}
+
+
 def main():
-    checks = {"gae": check_gae, "synchronous": check_synchronous}
-    if len(sys.argv) != 3 or sys.argv[1] not in checks:
-        sys.exit(__doc__)
-    wrong = checks[sys.argv[1]](load(sys.argv[2]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=CHECKS)
+    parser.add_argument("file", metavar="FILE")
+    args = parser.parse_args()
+    wrong = CHECKS[args.what](load(args.file))
     print(wrong or "Right")
     return int(wrong is not None)
 

@@ -1,11 +1,10 @@
-"""Count the exercises: python tests/exercises/measure.py [NUMBER]...
+"""Measure the exercises: python tests/exercises/measure.py [NUMBER]...
 
-Makes the change that the lesson or README.md here shows, and lets the changed script
-learn with seeds 0 to 19. The unchanged script, number 0, learns with seeds 0 to 99, and exercise 5
-with seeds 100 to 199. All results go into exercises.json. Without a NUMBER, it only shows what was
-counted. With `values NUMBER` it shows what V is like after learning, with seeds 0 to 4.
+Makes the change that the lesson or README.md here shows, and lets the changed script learn with
+seeds 0 to 19. The unchanged script, number 0, learns with seeds 0 to 99, and exercise 5 with seeds
+100 to 199. All results go into exercises.json. Without a NUMBER, it only shows them.
 """
-import importlib.util
+import argparse
 import json
 import re
 import sys
@@ -13,18 +12,23 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from scipy import stats
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(HERE.parent / "measurements"))
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "measurements")]
 import benchmark
+import check
+import reference
+import results
+from results import column
 
 DATA = HERE / "exercises.json"
 CURVES = HERE.parent / "figures" / "data" / "hundred.npz"
 PAGES = ROOT / "README.md", HERE / "README.md"
 LIMIT = 400_000  # frames; a run that didn't learn counts as infinitely long
 SEEDS = {"0": range(100), "5": range(100, 200)}
-TOGETHER = {"5+17": ["5", "17"]}
+TOGETHER = {"0": [], "5+17": ["5", "17"]}  # numbers that stand for none or several exercises
 # What a row holds: frames until learned, frames until fifty episodes first averaged 100 (None:
 # never), evaluations that failed, and the policy's mean score in 100 episodes
 FRAMES, EARLY, FAILED, POLICY = range(4)
@@ -51,31 +55,20 @@ def apply(diff, text):
 
 
 def changed_script(number):
-    text = (ROOT / "a3c_cartpole.py").read_text(encoding="utf-8")
+    text = benchmark.SCRIPT.read_text(encoding="utf-8")
     for exercise in TOGETHER.get(number, [number]):
-        for diff in changes().get(exercise, []):
+        for diff in changes()[exercise]:
             text = apply(diff, text)
     return text
 
 
-def load_script(folder):
-    """The script of this folder as a module."""
-    spec = importlib.util.spec_from_file_location("changed", Path(folder, "a3c_cartpole.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def count(number):
-    """Returns the rows. For number 0 it also keeps the curves."""
+def count(number, program):
+    """Returns the rows of the changed script. For number 0 it also keeps the curves."""
     rows, curves = [], []
-    with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder, "a3c_cartpole.py")
-        program.write_text(changed_script(number), encoding="utf-8")
-        for seed in SEEDS.get(number, range(20)):
-            run = benchmark.learn(seed, program, "", ["--max-frames", str(LIMIT)])
-            rows.append([run.get(key) for key in ("frames", "early", "failed", "policy")])
-            curves.append(curve(run["scores"], run.get("frames", LIMIT), run["policy"]))
+    for seed in SEEDS.get(number, range(20)):
+        run = benchmark.learn(seed, program, "--max-frames", LIMIT)
+        rows.append([run.get(key) for key in ("frames", "early", "failed", "policy")])
+        curves.append(curve(run["scores"], run.get("frames", LIMIT), run["policy"]))
     if number == "0":
         np.savez_compressed(CURVES, means=np.array(curves, np.float16))
     return rows
@@ -93,115 +86,71 @@ def curve(episodes, learned, policy):
     return np.where(GRID >= learned, policy, means)
 
 
-def values(number, seed):
-    """V in every state of ten episodes that a learned policy plays."""
-    with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder, "a3c_cartpole.py")
-        program.write_text(changed_script(number), encoding="utf-8")
-        a3c = load_script(folder)
-    found = []
-
-    class Brain(a3c.LocalBrain):
-        def _build_graph(self):
-            super()._build_graph()
-            s = a3c.tf.placeholder(a3c.tf.float32, (None, a3c.NUM_STATES))
-            _, v = self.forward(s)
-            self.predict_v = a3c.GraphCall(self.server.session, [s], [v])
+def show_values(program):
+    """Show V in the states of ten episodes that a learned policy of the changed script plays."""
+    a3c = check.load(program)
+    values = []
 
     class Agent(a3c.Agent):
         def act_greedily(self, s):
             if self.brain.server.progress.phase == "learned":  # not in an evaluation
-                found.extend(self.brain.predict_v(s[np.newaxis])[0])
+                weights = self.brain.server.session.run(self.brain.weights)
+                values.extend(reference.forward(weights, s[np.newaxis])[1])
             return super().act_greedily(s)
 
-    words = "--render", "none", "--test-episodes", "10", "--seed", str(seed)
-    a3c.main(words, brain_class=Brain, agent_class=Agent)
-    return found
+    for seed in range(5):
+        values.clear()
+        words = f"--render none --test-episodes 10 --seed {seed}"
+        a3c.main(words.split(), agent_class=Agent)
+        print(f"Seed {seed}: V is {np.mean(values):.1f} on average, "
+              f"from {min(values):.1f} to {max(values):.1f}")
 
 
-def column(rows, i):
-    """The frames of each run. One that never got there counts as infinitely long."""
-    return np.array([np.inf if row[i] is None else row[i] for row in rows])
-
-
-def ratio(x, y):
-    """The ratio of two groups' medians, and the bounds of its 95% interval: where it lies if runs
-    are drawn from both groups again and again, with replacement (the bootstrap)."""
-    from scipy import stats
-
-    def of_medians(x, y, axis=-1):
-        return np.median(x, axis=axis) / np.median(y, axis=axis)
-    with np.errstate(invalid="ignore"):  # of runs that are infinitely long
-        found = stats.bootstrap((x, y), of_medians, method="percentile", vectorized=True,
-                                rng=np.random.default_rng(0))
-    return of_medians(x, y), *found.confidence_interval
-
-
-def rank_tests(pairs):
-    """{case: p} of Mann and Whitney's test for {case: two groups}, corrected by Holm's method: the
-    chance that any p is below 0.05 although nothing differs anywhere is at most 5%."""
-    from scipy import stats
-    p = {case: stats.mannwhitneyu(*groups).pvalue for case, groups in pairs.items()}
-    largest, corrected = 0.0, {}
-    for i, case in enumerate(sorted(p, key=p.get)):
-        largest = max(largest, min(1.0, p[case] * (len(p) - i)))
-        corrected[case] = largest
-    return corrected
-
-
-def compare(results):
+def compare(rows):
     """{(number, FRAMES or EARLY): ratio to the unchanged script, its bounds, p}"""
-    pairs = {(number, i): (column(rows, i), column(results["0"], i))
-             for number, rows in results.items() if number != "0" for i in (FRAMES, EARLY)}
-    p = rank_tests(pairs)
-    return {case: (*ratio(*groups), p[case]) for case, groups in pairs.items()}
+    return results.compare({
+        (number, i): (column(own, i), column(rows["0"], i))
+        for number, own in rows.items() if number != "0" for i in (FRAMES, EARLY)})
 
 
-def show(results):
-    from scipy import stats
-    compared = compare(results)
+def show(exercises):
+    compared = compare(exercises)
     good = {number: sum(row[FRAMES] is not None and row[POLICY] >= 195 for row in rows)
-            for number, rows in results.items()}
-    for number, rows in results.items():
+            for number, rows in exercises.items()}
+    for number, rows in exercises.items():
         learned = [row for row in rows if row[FRAMES]]
         worst = max((row[FRAMES] for row in learned), default=0)
         print(f"Exercise {number}: {len(learned)} of {len(rows)} learned, worst {worst:,}")
         for i, what in (EARLY, "until fifty episodes average 100"), (FRAMES, "until learned"):
-            line = f"  frames {what}: median {np.median(column(rows, i)):,.0f}"
-            if number != "0":
-                middle, low, high, p = compared[number, i]
-                line += f", ratio {middle:.2f} ({low:.2f} to {high:.2f}), p = {p:.2g}"
-            print(line)
+            words = results.in_words(column(rows, i), compared.get((number, i)))
+            print(f"  frames {what}: {words}")
         failed = [row[FAILED] for row in rows]
         print(f"  evaluations that failed: {sum(failed)}, in {sum(map(bool, failed))} runs")
         low, high = stats.binomtest(good[number], len(rows)).proportion_ci()
-        tables = [[good[x], len(results[x]) - good[x]] for x in (number, "0")]
+        tables = [[good[x], len(exercises[x]) - good[x]] for x in (number, "0")]
         print(f"  policies ≥ 195: {good[number]} of {len(rows)} ({low:.1%} to {high:.1%}), "
               f"worst {min((row[POLICY] for row in learned), default=0):.1f}; "
               f"p = {stats.fisher_exact(tables).pvalue:.2g} by Fisher's test")
 
 
 def load():
-    return json.loads(DATA.read_text()) if DATA.exists() else {}
-
-
-def keep(results, path=DATA):
-    text = json.dumps(results, separators=(",", ":"))
-    path.write_text(text.replace("]],", "]],\n") + "\n")
+    return json.loads(DATA.read_text())
 
 
 def main():
-    if sys.argv[1:2] == ["values"]:
-        for seed in range(5):
-            v = values(sys.argv[2], seed)
-            print(f"Seed {seed}: V is {np.mean(v):.1f} on average, "
-                  f"from {min(v):.1f} to {max(v):.1f}")
-        return
-    results = load()
-    for number in sys.argv[1:]:
-        results = {**results, number: count(number)}
-        keep(results)
-    show(results)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("numbers", nargs="*", metavar="NUMBER", help="measure and keep, then show")
+    parser.add_argument("--values", metavar="NUMBER", help="only show V after learning, in 5 runs")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder, benchmark.SCRIPT.name)
+        if args.values:
+            program.write_text(changed_script(args.values), encoding="utf-8")
+            return show_values(program)
+        for number in args.numbers:
+            program.write_text(changed_script(number), encoding="utf-8")
+            results.keep({**load(), number: count(number, program)}, DATA)
+    show(load())
 
 
 if __name__ == "__main__":

@@ -4,13 +4,14 @@ For each way of clipping, runs of clipped.py: how many don't learn, and how larg
 update, although no return exceeds 1. Also: how many gradients are clipped, and what share of the
 large ones belongs to updates with the end of an episode.
 """
+import argparse
 import contextlib
 import io
 import statistics
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "variants")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "variants"))
 import clipped
 from clipped import a3c, np, tf
 
@@ -55,7 +56,9 @@ def run(what, limit, seed):
 
 
 def main():
-    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("seeds", type=int, nargs="?", default=100, metavar="SEEDS")
+    seeds = parser.parse_args().seeds
     for what, limit, rate in CASES:
         a3c.configure(LEARNING_RATE=0.005 * rate)
         runs = [run(what, limit, seed) for seed in range(seeds)]

@@ -1,47 +1,57 @@
-"""Thirty games of a policy that pong.py or memory_pong.py has saved in the folder DIR:
-
-    python tests/measurements/games.py PROGRAM DIR
+"""Let a policy that pong.py or memory_pong.py has saved play thirty games.
 
 The policy is fixed, and so is the game, so that many games may be the same. With sticky actions
 each action is repeated by chance, one time in four.
 """
-import importlib
+import argparse
 import statistics
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = str(ROOT), str(ROOT / "tests" / "variants")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "variants"))
+import pong  # first, because it chooses a setting of TensorFlow's
+import memory
+import memory_pong
+from pong import a3c
+
+PROGRAMS = {"pong": (pong, a3c.LocalBrain, a3c.Agent),
+            "memory_pong": (memory_pong, memory_pong.Brain, memory.Agent)}
+
+
+def play(program, brain_class, agent_class, game, folder, number):
+    """Returns the games. Each is a list of all actions, with the score at its end."""
+    games = []
+
+    class Agent(agent_class):
+        def act_greedily(self, s):
+            games[-1].append(super().act_greedily(s))
+            return games[-1][-1]
+
+    class Environment(program.Environment):
+        def play(self, env):
+            games.append([])
+            games[-1].append(super().play(env))
+            return games[-1][-1]
+
+    program.configure()
+    a3c.ENV = game
+    words = f"--play --render none --test-episodes {number} --seed 0 --checkpoint".split()
+    a3c.main([*words, folder], program.Server, brain_class, Agent, Environment)
+    return games
 
 
 def main():
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    program, folder = Path(sys.argv[1]), sys.argv[2]
-    pong, games = importlib.import_module(program.stem), []  # each game's score and actions
-    a3c = pong.a3c
-    choose, play, make = a3c.Agent.act_greedily, a3c.Environment.play, a3c.gym.make
-
-    def act_greedily(self, s):
-        self.actions.append(choose(self, s))
-        return self.actions[-1]
-
-    def play_and_keep(self, env):
-        self.agent.actions = []
-        score = play(self, env)
-        games.append((score, *self.agent.actions))
-        return score
-    a3c.Agent.act_greedily, a3c.Environment.play = act_greedily, play_and_keep
-
-    for actions, env in ("as chosen", "PongNoFrameskip-v4"), ("sticky", "PongNoFrameskip-v0"):
-        games.clear()
-        a3c.gym.make = lambda _, env=env, **kwargs: make(env, **kwargs)
-        words = "--play --render none --test-episodes 30 --seed 0 --checkpoint".split()
-        pong.main([*words, folder])
-        scores = [score for score, *_ in games]
-        print(f"{env}, actions {actions}: "
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("program", metavar="PROGRAM", type=Path, help="pong.py or memory_pong.py")
+    parser.add_argument("folder", metavar="DIR", help="its --checkpoint")
+    parser.add_argument("--games", type=int, default=30, metavar="N")
+    args = parser.parse_args()
+    for actions, game in ("as chosen", "PongNoFrameskip-v4"), ("sticky", "PongNoFrameskip-v0"):
+        games = play(*PROGRAMS[args.program.stem], game, args.folder, args.games)
+        scores = [score for *_, score in games]
+        print(f"{game}, actions {actions}: "
               f"mean {statistics.mean(scores):.1f}, worst {min(scores):.0f}, "
-              f"{len(set(games))} different games of {len(games)}")
+              f"{len(set(map(tuple, games)))} different games of {len(games)}")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 One sample: π(right) = 0.6, the action was right, V(s) = -0.30, V(s_) = -0.10, five zero rewards.
 """
+import argparse
 import sys
 from pathlib import Path
 
@@ -11,16 +12,25 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import a3c_cartpole as a3c
 
 tf = a3c.tf
-logits = tf.constant([[0.0, np.log(0.6 / 0.4)]], tf.float32)  # of left and right
-v = tf.constant([-0.30])
-target = a3c.GAMMA ** 5 * tf.constant([-0.10])  # five rewards of 0, then V(s_)
-brain = object.__new__(a3c.LocalBrain)  # its loss needs no network of its own
-actor, critic, entropy = brain.build_loss(tf.nn.softmax(logits), v, tf.constant([1]), target)
-loss = actor + critic + entropy
-dv, dlogits = tf.gradients(loss, [v, logits])
-rows = {"target": target, "A": target - v, "actor": actor, "critic": critic, "entropy": entropy,
-        "loss": loss, "dloss/dV(s)": dv, "dloss/dlogit(left)": dlogits[:, 0],
-        "dloss/dlogit(right)": dlogits[:, 1]}
-with tf.Session() as session:
-    for name, value in session.run(rows).items():
-        print(f"{name:20} {value[0]:8.4f}")
+
+
+def main():
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    logits = tf.constant([[0.0, np.log(0.6 / 0.4)]], tf.float32)  # of left and right
+    v = tf.constant([-0.30])
+    target = a3c.GAMMA ** 5 * tf.constant([-0.10])  # five rewards of 0, then V(s_)
+    brain = None  # the loss needs no network
+    actor, critic, entropy = a3c.LocalBrain.build_loss(
+        brain, tf.nn.softmax(logits), v, tf.constant([1]), target)
+    loss = actor + critic + entropy
+    dv, dlogits = tf.gradients(loss, [v, logits])
+    rows = {"target": target, "A": target - v, "actor": actor, "critic": critic,
+            "entropy": entropy, "loss": loss, "dloss/dV(s)": dv,
+            "dloss/dlogit(left)": dlogits[:, 0], "dloss/dlogit(right)": dlogits[:, 1]}
+    with tf.Session() as session:
+        for name, value in session.run(rows).items():
+            print(f"{name:20} {value[0]:8.4f}")
+
+
+if __name__ == "__main__":
+    main()

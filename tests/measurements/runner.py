@@ -1,0 +1,75 @@
+"""Run a program for a measurement: python tests/measurements/runner.py FILE [OPTION]...
+
+The other measurements start it, each time as a new process. It calls the program's main, which gets
+all options that it doesn't know itself.
+"""
+import argparse
+import ast
+import importlib
+import json
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def compute(seconds):
+    """Take this long, and hold the GIL."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+
+def slower_environment(a3c, wait, seconds):
+    class Environment(a3c.Environment):
+        def reward(self, *step):
+            wait(seconds)
+            return super().reward(*step)
+    return Environment
+
+
+def progress_with_notes(a3c, notes):
+    """Notes each episode's frames at its end and its score, and when the last evaluation ended."""
+    class Progress(a3c.Progress):
+        def episode_ended(self, score):
+            notes["episodes"].append((self.frames, float(score)))
+            return super().episode_ended(score)
+
+        def evaluated(self, passed):
+            notes["seconds"] = self.seconds()
+            super().evaluated(passed)
+    return Progress
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
+    add = parser.add_argument
+    add("program", metavar="FILE", type=Path)
+    add("--set", nargs=2, metavar=("NAME", "VALUE"), action="append", default=[],
+        help="give this value to a constant of the script (a program may set its own later)")
+    add("--sleep", metavar="S", type=float, help="each step waits S seconds longer")
+    add("--compute", metavar="S", type=float, help="each step computes S seconds longer")
+    add("--notes", action="store_true", help="print all scores at the end, as JSON")
+    own, sys.argv[1:] = parser.parse_known_args()
+
+    sys.path[:0] = [str(own.program.resolve().parent), str(ROOT), str(ROOT / "tests" / "variants")]
+    program = importlib.import_module(own.program.stem)
+    a3c = sys.modules["a3c_cartpole"]
+    for name, value in own.set:
+        setattr(a3c, name, ast.literal_eval(value))
+    classes, notes = {}, {"episodes": []}
+    for wait, seconds in (time.sleep, own.sleep), (compute, own.compute):
+        if seconds is not None:
+            classes["environment_class"] = slower_environment(a3c, wait, seconds)
+    if own.notes:
+        a3c.Progress = progress_with_notes(a3c, notes)
+    try:
+        return program.main(**classes)
+    finally:
+        if own.notes:
+            print(json.dumps(notes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
