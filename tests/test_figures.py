@@ -1,14 +1,11 @@
-"""figures.py draws every picture from the recorded data, and the data show what the pages say.
-timeline.py records pulls and updates as they happen."""
+"""figures.py draws every picture from the recorded data, and the data show what the pages say."""
 import subprocess
 import sys
 
 import measure
 import figures
 import numpy as np
-import pytest
 import reference
-import timeline
 from helpers import ROOT, a3c, environment_variables
 from PIL import Image
 
@@ -74,31 +71,3 @@ def test_the_numbers_in_the_readme_are_those_of_the_recorded_data():
             "lowest five steps before the end"):
         assert words in README, words
     assert computed["steps before the end of the lowest mean"] == 5
-
-
-# timeline.py, the recorder
-
-@pytest.mark.parametrize("learners", [1, 2])
-def test_the_recorder_notes_which_version_each_pull_saw_and_each_update_made(
-        monkeypatch, learners):
-    pulled = {0: [], 1: []}  # by each thread, in order. A version is the number of updates before
-
-    class Brain(timeline.Brain):
-        def pull_parameter_server(self):
-            super().pull_parameter_server()
-            pulled[int(self.name[-1]) - 1].append(self.pulled)
-
-    monkeypatch.setattr(timeline, "Brain", Brain)
-    events, during = timeline.record(learners, 2000 * learners, share_one_core=False)
-    _, thread, seen, made = events.T
-    updates, pulls = made > 0, made == 0
-    assert sorted(made[updates]) == list(range(1, updates.sum() + 1))
-    assert updates.sum() > 150 * learners
-    for number in range(learners):
-        mine = thread == number
-        assert seen[mine & pulls].tolist() == pulled[number]
-        assert seen[mine & updates].tolist() == pulled[number][:(mine & updates).sum()]
-    ages = timeline.ages(events)
-    assert ages.min() >= 0 and ages.any() == (learners > 1)  # only others make a gradient old
-    assert ages.mean() <= learners - 1  # each update makes the others' gradients one older
-    assert len(during) == pulls.sum() and during.min() >= 0 and (learners > 1 or not during.any())

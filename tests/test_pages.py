@@ -1,29 +1,24 @@
 """The pages: their commands run, their code fits the script, their links lead somewhere."""
 import ast
-import itertools
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-import types
 import unittest.mock
 from pathlib import Path
 
-import benchmark
 import check
 import measure
 import imageio.v3 as iio
 import pytest
 import sabotage
-import scipy
-import threads
 from helpers import LEARNED, ROOT, SCRIPT, a3c, environment_variables, finish, run, start
 
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in (
     "README.md", "tests/exercises/README.md", "tests/README.md", "tests/variants/README.md",
-    ".github/pages/ja.md")}
+    "tests/measurements/README.md", ".github/pages/ja.md")}
 README, *_, JAPANESE = PAGES.values()
 ENGLISH = "\n".join(list(PAGES.values())[:-1])
 SENTENCES = " ".join(README.split())  # without the ends of lines, which may fall inside a command
@@ -113,16 +108,12 @@ def test_every_program_that_a_page_shows_runs(tmp_path, program):
     assert re.fullmatch(prints, out) and not err, err
 
 
-def test_every_name_in_the_pseudocode_and_the_tables_occurs_in_the_script():
-    [pseudocode] = re.findall(r"^```\n(repeat.*?)^```", README, re.M | re.S)
-    names = set(re.findall(r"\b\w+(?=\()|\b\w*[a-z]_\w*|\b[A-Z][A-Za-z_]+", pseudocode))
-    assert len(names) > 15 and names <= set(re.findall(r"\w+", SOURCE))
-    for row in re.findall(r"^\|.*$", README + PAGES["tests/variants/README.md"], re.M):
-        for name in re.findall(r"`((?:[A-Z]\w+\.)?_?[a-z]+(?:_[a-z]+)+)`", row):
-            owner, _, attribute = name.rpartition(".")
-            assert re.search(rf"\b{attribute}\b", SOURCE), row
-            if owner:
-                assert hasattr(getattr(a3c, owner), attribute), row
+def test_the_methods_that_the_variants_page_lets_you_override_exist():
+    named = re.findall(r"^\|.*?\| (.*?) \|", PAGES["tests/variants/README.md"], re.M)
+    methods = re.findall(r"`([A-Z]\w+)\.(\w+)", "".join(named))
+    assert len(methods) > 15
+    for owner, name in methods:
+        assert hasattr(getattr(a3c, owner), name), name
 
 
 @pytest.mark.parametrize("name, begins", [("update", "target "), ("episode", "step")])
@@ -131,48 +122,6 @@ def test_the_lesson_shows_exactly_what_update_py_and_episode_py_print(name, begi
     printed = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
     shown = re.findall(rf"^```\n({begins} .*?)^```", README, re.M | re.S)
     assert shown and "\n".join(shown).strip() == printed.stdout.strip(), printed.stderr
-
-
-def test_the_lessons_table_of_threads_shows_what_threads_py_prints(capsys):
-    threads.show(threads.load())
-    printed = capsys.readouterr().out
-    table = re.search(r"^\| learners \|.*\n\|-.*\n((?:\|.*\n)+)", README, re.M)[1]
-    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in table.splitlines()]
-    assert [case for case, *_ in rows] == list(threads.CASES)
-    for case, *cells in rows:
-        lines = re.findall(rf"^\w+, {re.escape(case)}: .*\n  frames: median (.*)\n"
-                           r"  seconds: median (.*)\n", printed, re.M)
-        for cell, line in zip(cells, itertools.chain(*lines), strict=True):
-            median, ratio, p = re.fullmatch(r"([\d,.]+?)(?:, ratio (.*), p = (.*))?", line).groups()
-            bold = "**" * (p is not None and float(p) < 0.05)
-            assert cell == (f"{median} · {bold}{ratio}{bold}" if ratio else median), case
-
-
-def test_every_ratio_in_the_answer_to_an_exercise_is_what_exercises_py_prints(capsys):
-    measure.show(measure.load())
-    printed = capsys.readouterr().out
-    found = 0
-    for page in measure.PAGES:
-        text = " ".join(page.read_text(encoding="utf-8").split())
-        for number, answer in re.findall(r" \*\*(\d+)\. (.*?</details>)", text):
-            for words in re.findall(r"(\d\.\d\d) times[^()]*?[(,] ?([\d.]+ to [\d.]+)[);]", answer):
-                of_exercise = printed.split(f"Exercise {number}: ")[1].split("Exercise")[0]
-                assert "ratio {} ({})".format(*words) in of_exercise, number
-                found += 1
-    assert found >= 20  # the patterns still find them
-
-
-def test_the_ratio_of_two_medians_lies_inside_its_interval(rng):
-    middle, low, high = measure.ratio(rng.normal(200, 5, 50), rng.normal(100, 5, 50))
-    assert 1.9 < low < middle < high < 2.1
-
-
-def test_p_values_are_corrected_by_holms_method(monkeypatch):
-    """The smallest counts 4 times, the next 3 times, and so on; none is below the one before it."""
-    monkeypatch.setattr(scipy.stats, "mannwhitneyu", lambda p: types.SimpleNamespace(pvalue=p))
-    given = {"a": 0.04, "b": 0.005, "c": 0.06, "d": 0.01}
-    assert measure.rank_tests({case: [p] for case, p in given.items()}) == pytest.approx(
-        {"a": 0.08, "b": 0.02, "c": 0.08, "d": 0.03})
 
 
 def test_the_pages_have_a_command_for_every_option_of_the_script(capsys):
@@ -187,7 +136,7 @@ def test_every_diff_on_the_pages_fits_the_script_which_then_runs(tmp_path, capsy
     changed = measure.apply(diff, SOURCE)
     assert changed != SOURCE
     (tmp_path / "a3c_cartpole.py").write_text(changed, encoding="utf-8")
-    module = measure.load_script(tmp_path)
+    module = check.load(tmp_path / "a3c_cartpole.py")
     assert module.main("--max-frames 300 --render none --workers 2".split()) == 1  # not learned
     out, err = capsys.readouterr()
     assert (out.splitlines()[-1], err) == ("Not learned after 300 frames", "")
@@ -199,7 +148,7 @@ def test_our_answer_to_exercise_18_makes_pongs_samples(tmp_path, monkeypatch, rn
     the reference; test_variants.py compares it with formulas."""
     import returns
     (tmp_path / "a3c_cartpole.py").write_text(measure.changed_script("18"), encoding="utf-8")
-    module = measure.load_script(tmp_path)
+    module = check.load(tmp_path / "a3c_cartpole.py")
     monkeypatch.setattr(a3c, "N_STEP_RETURN", 10)  # Tmax
     r, samples = rng.normal(size=23), []
     for agent_class in module.Agent, returns.SegmentReturns:
@@ -224,7 +173,7 @@ def test_check_py_says_right_only_to_a_right_answer_to_exercise_19_or_20(
     assert f"python tests/exercises/check.py {what} a3c_cartpole.py" in COMMANDS
     (tmp_path / "answer.py").write_text(answer, encoding="utf-8")
     monkeypatch.setattr(sys, "path", sys.path[:])
-    monkeypatch.setattr(sys, "argv", ["check.py", what, tmp_path / "answer.py"])
+    monkeypatch.setattr(sys, "argv", ["check.py", what, str(tmp_path / "answer.py")])
     assert check.main() == (says != "Right") and says in capsys.readouterr().out
 
 
@@ -299,13 +248,6 @@ def test_the_text_that_a_fault_replaces_stands_exactly_once_in_its_function():
     assert faults
     for _, *fault in faults:
         sabotage.program(*fault)
-
-
-def test_the_benchmark_reads_a_speed_above_0_from_what_the_script_prints(monkeypatch, capsys):
-    for name, value in {"LEARNERS": [1], "FRAMES": 4000, "ROUNDS": 1}.items():
-        monkeypatch.setattr(benchmark, name, value)
-    benchmark.speed({"here": ROOT})
-    assert re.search(r"^1 learners, here: [\d,.]*[1-9]", capsys.readouterr().out, re.M)
 
 
 def test_the_readmes_command_draws_the_curves_of_a_readers_own_run(tmp_path):

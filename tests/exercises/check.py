@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "variants")]
 import reference
 
 STEPS, GAMMA, LAMBDA = 10, 0.99, 0.95
@@ -31,12 +31,10 @@ def load(path):
 
 
 def gae(r, v, terminal):
-    """Aₜ = δₜ + γλ·Aₜ₊₁. r: (STEPS,). v: of all states, with the one after the last step."""
-    advantages, later = np.zeros(STEPS), 0.0
-    for t in reversed(range(STEPS)):
-        v_ = 0.0 if terminal and t == STEPS - 1 else v[t + 1]
-        advantages[t] = later = r[t] + GAMMA * v_ - v[t] + GAMMA * LAMBDA * later
-    return advantages
+    """The advantages. r: (STEPS,). v: of all states, with the one after the last step."""
+    v_ = np.append(v[1:-1], 0.0 if terminal else v[-1])
+    delta = r + GAMMA * v_ - v[:-1]
+    return [sum((GAMMA * LAMBDA) ** n * d for n, d in enumerate(delta[t:])) for t in range(STEPS)]
 
 
 def check_gae(a3c):
@@ -53,7 +51,7 @@ def check_gae(a3c):
         brain = a3c.LocalBrain("local_thread1", server)
         agent = a3c.Agent(brain, None)
         server.initialize()
-    for terminal in False, True:
+    for terminal, where in (False, "in the middle"), (True, "at the end"):
         brain.pull_parameter_server()
         weights = [w.astype(float) for w in server.session.run(server.weights)]
         s, r = rng.normal(size=(STEPS + 1, 4)), rng.normal(size=STEPS)
@@ -68,8 +66,7 @@ def check_gae(a3c):
         R, discount = v[:-1] + gae(r, v, terminal), np.zeros(STEPS)
         wanted = reference.gradient(weights, s[:-1], a, R, s[1:], discount)
         if not all(np.allclose(m, -g, atol=1e-3) for m, g in zip(moved, wanted)):
-            where = "at the end of an episode" if terminal else "in the middle of an episode"
-            return f"the update {where} isn't what GAE says"
+            return f"the update {where} of an episode isn't what GAE says"
 
 
 def check_synchronous(program):
@@ -93,15 +90,13 @@ def check_synchronous(program):
         return f"{len(versions)} updates in {FRAMES} frames are too many"
 
 
-CHECKS = {"gae": check_gae, "synchronous": check_synchronous}
-
-
 def main():
+    checks = {"gae": check_gae, "synchronous": check_synchronous}
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=CHECKS)
+    parser.add_argument("what", choices=checks)
     parser.add_argument("file", metavar="FILE")
     args = parser.parse_args()
-    wrong = CHECKS[args.what](load(args.file))
+    wrong = checks[args.what](load(args.file))
     print(wrong or "Right")
     return int(wrong is not None)
 

@@ -15,7 +15,6 @@ import numpy as np
 from scipy import stats
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "measurements")]
 import benchmark
 import check
@@ -25,7 +24,7 @@ from results import column
 
 DATA = HERE / "exercises.json"
 CURVES = HERE.parent / "figures" / "data" / "hundred.npz"
-PAGES = ROOT / "README.md", HERE / "README.md"
+PAGES = benchmark.ROOT / "README.md", HERE / "README.md"
 LIMIT = 400_000  # frames; a run that didn't learn counts as infinitely long
 SEEDS = {"0": range(100), "5": range(100, 200)}
 TOGETHER = {"0": [], "5+17": ["5", "17"]}  # numbers that stand for none or several exercises
@@ -37,12 +36,10 @@ GRID = np.arange(0, 80_001, 1000)  # frames at which the picture of a hundred ru
 
 def changes():
     """{number of an exercise: what it changes, as lines that begin with - and +}"""
-    found = {}
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        for number, answer in re.findall(r"^\*\*(\d+)\. (.*?</details>)", text, re.M | re.S):
-            found[number] = re.findall(r"^```diff\n(.*?)^```", answer, re.M | re.S)
-    return found
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    answers = re.findall(r"^\*\*(\d+)\. (.*?</details>)", text, re.M | re.S)
+    return {number: re.findall(r"^```diff\n(.*?)^```", answer, re.M | re.S)
+            for number, answer in answers}
 
 
 def apply(diff, text):
@@ -115,8 +112,7 @@ def compare(rows):
 
 def show(exercises):
     compared = compare(exercises)
-    good = {number: sum(row[FRAMES] is not None and row[POLICY] >= 195 for row in rows)
-            for number, rows in exercises.items()}
+    good = {number: sum(column(rows, POLICY) >= 195) for number, rows in exercises.items()}
     for number, rows in exercises.items():
         learned = [row for row in rows if row[FRAMES]]
         worst = max((row[FRAMES] for row in learned), default=0)

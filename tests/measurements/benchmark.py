@@ -23,8 +23,7 @@ FRAMES, ROUNDS = 40_000, 15
 
 
 def lines(program, *options):
-    """Run a program, with options of its own and of runner.py. Yields each line that it prints, and
-    the seconds since its launch."""
+    """Run a program. Yields each line that it prints, and the seconds since its launch."""
     command = sys.executable, HERE / "runner.py", program, "--render", "none", *options
     launch = time.perf_counter()
     process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
@@ -38,8 +37,7 @@ def lines(program, *options):
 
 
 def points(program, *options):
-    """Run a program that never learns its task. Yields for each line that it prints: the frames up
-    to then, and the seconds since its launch."""
+    """Run a program without an end. Yields the frames and the seconds up to each line it prints."""
     for line, seconds in lines(program, "--set", "LEARNED_MEAN", 1e9, *options):
         frames = re.search(r"(\d+) frames", line)
         yield int(frames[1]) if frames else 0, seconds
@@ -51,8 +49,7 @@ def slope(begin, end):
 
 
 def program_speed(program, frames, *options):
-    """Frames/s of a program between its first fifty episodes and its last line. If it is over
-    sooner, from the moment when its threads begin."""
+    """Frames/s after the first fifty episodes, or if it plays fewer, from its threads' start."""
     first, *others = points(program, "--max-frames", frames, *options)
     return slope(others[0] if len(others) > 1 else first, others[-1])
 
@@ -114,8 +111,7 @@ def learn(seed, program, *options):
             result |= {"learned": True, "frames": int(match[1]), "episodes": int(match[2]),
                        "whole": seconds}
     notes = json.loads(re.search(r"^\{.*", text, re.M)[0])
-    if result["learned"]:
-        result["learning"] = notes["seconds"]
+    result["learning"] = notes["seconds"]
     scores = re.findall(r"^Test episode \d+: score (-?[\d.]+)", text, re.M)
     result["policy"] = statistics.mean(map(float, scores)) if scores else 0
     result["failed"] = text.count("Evaluation: ") - result["learned"]

@@ -7,6 +7,7 @@ large ones belongs to updates with the end of an episode.
 import argparse
 import contextlib
 import io
+import re
 import statistics
 import sys
 from pathlib import Path
@@ -24,13 +25,9 @@ CASES = [  # what is clipped: updates with the end of an episode, or others; the
 def run(what, limit, seed):
     """One run: its exit status, its frames, the largest |V|, and of each update: the norm of its
     gradient, and whether it contains the end of an episode."""
-    servers, updates, values = [], [], []
+    updates, values = [], []
 
     class Server(clipped.FallingRate):
-        def initialize(self):
-            super().initialize()
-            servers.append(self)
-
         def build_update(self, gradients):
             graph = tf.get_default_graph()
             discount = graph.get_tensor_by_name(graph.get_name_scope() + "/discount:0")
@@ -49,10 +46,11 @@ def run(what, limit, seed):
             with tf.control_dependencies([note]):
                 return super().build_loss(p, tf.identity(v), a, target)
 
-    with contextlib.redirect_stdout(io.StringIO()):
-        status = a3c.main(["--render", "none", "--test-episodes", "1", "--seed", str(seed)],
-                          Server, Brain)
-    return status, servers[0].progress.frames, max(values), updates
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        words = f"--render none --test-episodes 1 --seed {seed}"
+        status = a3c.main(words.split(), Server, Brain)
+    frames = int(re.search(r"earned after (\d+) frames", out.getvalue())[1])
+    return status, frames, max(values), updates
 
 
 def main():
@@ -61,7 +59,7 @@ def main():
     seeds = parser.parse_args().seeds
     for what, limit, rate in CASES:
         a3c.configure(LEARNING_RATE=0.005 * rate)
-        runs = [run(what, limit, seed) for seed in range(seeds)]
+        runs = (run(what, limit, seed) for seed in range(seeds))
         statuses, frames, values, updates = zip(*runs)
         every = [update for of_run in updates for update in of_run]
         beyond = [norm > limit for norm, _ in every]

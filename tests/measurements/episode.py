@@ -14,7 +14,6 @@ import a3c_cartpole as a3c
 
 HEADER = "step", "r", "memory", "new samples (step: R)", "queue", "update", "pull"
 UPDATE, PULL = 5, 6  # columns
-BEFORE = "", "", "(empty)", "", 0, "", ""  # the row before the first step
 FORM = "{:>4} {:>3}  {:12} {:43} {:>5}  {:8} {}"
 
 
@@ -64,7 +63,7 @@ def main():
         environment = a3c.Environment(Agent(brain, random.Random(0)), progress)
         server.initialize()
     for n in lengths:
-        brain.table = [list(BEFORE)]
+        brain.table = [["", "", "(empty)", "", 0, "", ""]]  # before the first step
         environment.env = Steps(n)
         environment.run()
         print(*(FORM.format(*row).rstrip() for row in [HEADER, *brain.table]), "", sep="\n")

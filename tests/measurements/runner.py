@@ -58,7 +58,7 @@ def main():
     a3c = sys.modules["a3c_cartpole"]
     for name, value in own.set:
         setattr(a3c, name, ast.literal_eval(value))
-    classes, notes = {}, {"episodes": []}
+    classes, notes = {}, {"episodes": [], "seconds": None}
     for wait, seconds in (time.sleep, own.sleep), (compute, own.compute):
         if seconds is not None:
             classes["environment_class"] = slower_environment(a3c, wait, seconds)

@@ -1,10 +1,8 @@
-"""Speeds of the script and of distributed.py if a step takes longer, because it waits or computes."""
+"""Speeds of the script and of distributed.py if each step waits or computes for longer."""
 import argparse
 
 import benchmark
-from benchmark import SCRIPT
-
-DISTRIBUTED = benchmark.VARIANTS / "distributed.py"
+from benchmark import SCRIPT, VARIANTS
 
 
 def speed(program, *options):
@@ -24,7 +22,8 @@ def main():
     for seconds in 0, 0.0002, 0.001, 0.005:
         cases = {"script": (SCRIPT, "--compute", seconds)}
         for n in 1, 2:
-            cases[f"{n} processes"] = (DISTRIBUTED, "--compute", seconds, "--processes", n)
+            options = "--compute", seconds, "--processes", n
+            cases[f"{n} processes"] = (VARIANTS / "distributed.py", *options)
         benchmark.take_turns(f", a step computes {1000 * seconds:g} ms more", speed, cases, 3)
 
 

@@ -6,15 +6,14 @@ threads.json. Without a TASK, it only shows them.
 """
 import argparse
 import json
-from pathlib import Path
 
 import benchmark
 import results
+from benchmark import HERE, SCRIPT, VARIANTS
 
-HERE = Path(__file__).resolve().parent
 DATA = HERE / "threads.json"
 SEEDS = 50
-FRAMES, SECONDS, FAILED = 0, 1, 2  # what a row holds
+FRAMES, SECONDS, FAILED = range(3)  # what a row holds
 RATES = {"cartpole": 5e-3, "acrobot": 1e-3}
 # {case: learners, whether they wait for each other, what the learning rate is multiplied by}
 CASES = {"1 thread": (1, False, 1), "2 threads": (2, False, 1), "8 threads": (8, False, 1),
@@ -28,7 +27,7 @@ def program(task, wait, factor):
     rate = RATES[task] * factor
     if task == "acrobot":
         return HERE / "acrobot.py", "--rate", rate, *(["--wait"] if wait else [])
-    file = benchmark.VARIANTS / "synchronous.py" if wait else benchmark.SCRIPT
+    file = VARIANTS / "synchronous.py" if wait else SCRIPT
     return file, "--set", "LEARNING_RATE", rate
 
 

@@ -19,9 +19,8 @@ def main():
     logits = tf.constant([[0.0, np.log(0.6 / 0.4)]], tf.float32)  # of left and right
     v = tf.constant([-0.30])
     target = a3c.GAMMA ** 5 * tf.constant([-0.10])  # five rewards of 0, then V(s_)
-    brain = None  # the loss needs no network
-    actor, critic, entropy = a3c.LocalBrain.build_loss(
-        brain, tf.nn.softmax(logits), v, tf.constant([1]), target)
+    actor, critic, entropy = a3c.LocalBrain.build_loss(  # it needs no network, so no brain
+        None, tf.nn.softmax(logits), v, tf.constant([1]), target)
     loss = actor + critic + entropy
     dv, dlogits = tf.gradients(loss, [v, logits])
     rows = {"target": target, "A": target - v, "actor": actor, "critic": critic,
