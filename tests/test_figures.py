@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import measure
-import figures
+import draw as figures
 import numpy as np
 import pytest
 import reference
@@ -23,7 +23,7 @@ def pictures(folder):
 
 def test_every_picture_is_drawn_without_tensorflow_and_none_is_blank(tmp_path):
     program = ("import sys; sys.modules['tensorflow'] = None\n"
-               "import figures; figures.DPI, figures.FILM_STEPS = 40, 20  # for speed\n"
+               "import draw as figures; figures.DPI, figures.FILM_STEPS = 40, 20  # for speed\n"
                "figures.draw(sys.argv[1])")
     subprocess.run([sys.executable, "-c", program, tmp_path], check=True, cwd=figures.HERE,
                    env=environment_variables())
