@@ -46,7 +46,7 @@ def test_japanese_keeps_lines_numbers_and_symbols_and_knows_its_words():
 
 
 def test_each_measured_exercise_has_a_row_with_a_name():
-    names = json.loads((draw.HERE / "exercises.json").read_text(encoding="utf-8"))
+    names = json.loads((draw.HERE / "exercise_names.json").read_text(encoding="utf-8"))
     assert set(names) == set(measure.load()) - {"0"}
 
 

@@ -131,7 +131,7 @@ def draw_hundred():
 def draw_exercises():
     """A row for each exercise: the ratio of its median of frames to the unchanged script's."""
     import measure
-    names = json.loads((HERE / "exercises.json").read_text(encoding="utf-8"))
+    names = json.loads((HERE / "exercise_names.json").read_text(encoding="utf-8"))
     results = measure.load()
     compared = measure.compare(results)
     middle = np.median(measure.column(results["0"], measure.FRAMES))
