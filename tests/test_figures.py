@@ -1,16 +1,17 @@
-"""figures.py draws every picture from the recorded data, and the data show what the pages say."""
+"""draw.py draws every picture from the recorded data, and the data show what the pages say."""
+import json
 import subprocess
 import sys
 
+import draw
 import measure
-import figures
-import numpy as np
-import reference
-from helpers import ROOT, a3c, environment_variables
+import pytest
+import recorded
+from helpers import FAILED, ROOT, environment_variables
 from PIL import Image
+from translate import translate
 
 README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-NETWORKS = figures.networks()  # {name: (frames, weights)}
 OF_TEN = ": error of an average of ten"
 
 
@@ -20,46 +21,44 @@ def pictures(folder):
 
 def test_every_picture_is_drawn_without_tensorflow_and_none_is_blank(tmp_path):
     program = ("import sys; sys.modules['tensorflow'] = None\n"
-               "import figures; figures.DPI, figures.FILM_STEPS = 40, 20  # for speed\n"
-               "figures.draw(sys.argv[1])")
-    subprocess.run([sys.executable, "-c", program, tmp_path], check=True, cwd=figures.HERE,
+               "import draw, film; draw.DPI, film.STEPS = 40, 20  # for speed\n"
+               "draw.draw_all(sys.argv[1])")
+    subprocess.run([sys.executable, "-c", program, tmp_path], check=True, cwd=draw.HERE,
                    env=environment_variables())
-    assert pictures(tmp_path) == pictures(figures.PICTURES)
+    assert pictures(tmp_path) == pictures(draw.PICTURES)
     for name in pictures(tmp_path):
         assert len(Image.open(tmp_path / name).convert("RGB").getcolors(2 ** 24)) > 10, name
 
 
-def test_cartpole_in_numpy_moves_as_gymnasiums_does(rng):
-    envs = [a3c.gym.make("CartPole-v0").unwrapped for _ in range(30)]
-    for seed, env in enumerate(envs):
-        env.reset(seed=seed)
-    envs[0].state, envs[1].state = (2.3, 1, 0, 0), (-2.3, -1, 0, 0)  # they will leave the track
-    while envs:  # all step at once, and those that fall leave
-        before, actions = np.array([env.state for env in envs]), rng.integers(2, size=len(envs))
-        after, fell = figures.cartpole(before, actions)
-        states, _, terminated, *_ = zip(*(env.step(int(a)) for env, a in zip(envs, actions)))
-        np.testing.assert_allclose(after, states, atol=1e-6)
-        assert fell.tolist() == list(terminated)
-        envs = [env for env, gone in zip(envs, fell) if not gone]
+def test_a_folder_without_curves_is_refused_in_one_line(tmp_path):
+    program = [sys.executable, draw.HERE / "draw.py", tmp_path, tmp_path / "run.png"]
+    result = subprocess.run(program, capture_output=True, text=True)
+    assert result.returncode == FAILED and not (tmp_path / "run.png").exists()
+    assert result.stderr == f"{tmp_path}: no run has written its curves there\n"
 
 
-def test_the_pictures_forward_pass_equals_the_numpy_reference_of_the_other_tests(rng):
-    s = rng.normal(size=(50, 4))
-    for _, weights in NETWORKS.values():
-        for x, wanted in zip(figures.forward(weights, s), reference.forward(weights, s)):
-            np.testing.assert_allclose(x, wanted, rtol=1e-5)
+def test_japanese_keeps_lines_numbers_and_symbols_and_knows_its_words():
+    assert translate("halfway\n12,078 frames\nV(s_)", "ja") == "学習途中\n12,078 フレーム\nV(s_)"
+    with pytest.raises(KeyError):
+        translate("nobody has translated this", "ja")
+
+
+def test_each_measured_exercise_has_a_row_with_a_name():
+    names = json.loads((draw.HERE / "exercise_names.json").read_text(encoding="utf-8"))
+    assert set(names) == set(measure.load()) - {"0"}
 
 
 # What the pages say about the pictures
 
 def test_the_numbers_in_the_readme_are_those_of_the_recorded_data():
-    computed, evaluations = figures.statistics(), figures.load("run")["evaluation"][:, 1]
-    alone, minus_v, script = figures.recorded_pushes()  # three ways to push π, by name
+    computed, evaluations = recorded.statistics(), recorded.load("run")["evaluation"][:, 1]
+    alone, minus_v, script = recorded.pushes()  # three ways to push π, by name
+    networks = recorded.networks()
     worst = max(row[measure.FRAMES] for row in measure.load()["0"])
-    negative = computed["steps before the end from which the mean advantage is negative"]
+    negative = computed["last steps in which the mean advantage is negative"]
     for words in (
             "means of {:.1f} and {:.1f}".format(*evaluations),
-            "{:,}, {:,} and {:,} frames".format(*(frames for frames, _ in NETWORKS.values())),
+            "{:,}, {:,} and {:,} frames".format(*(frames for frames, _ in networks.values())),
             f"{computed[script + ': mean']:.4f} instead of {computed[minus_v + ': mean']:.4f}",
             f"{computed[script + OF_TEN]:.4f} with A",
             f"{computed[minus_v + OF_TEN]:.3f} with return − V(s)",
@@ -70,4 +69,4 @@ def test_the_numbers_in_the_readme_are_those_of_the_recorded_data():
             f"−{-computed['lowest V in the last step']:.1f} in some falls",
             "lowest five steps before the end"):
         assert words in README, words
-    assert computed["steps before the end of the lowest mean"] == 5
+    assert computed["steps before the end of the lowest mean advantage"] == 5

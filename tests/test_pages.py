@@ -252,6 +252,6 @@ def test_the_text_that_a_fault_replaces_stands_exactly_once_in_its_function():
 
 def test_the_readmes_command_draws_the_curves_of_a_readers_own_run(tmp_path):
     run("--max-frames", 5000, "--logdir", tmp_path / "runs" / "first")
-    command = re.search(r"`python (\tests/figures/draw.py \S+ \S+)`", SENTENCES)[1].split()
+    command = re.search(r"`python (tests/figures/draw\.py \S+ \S+)`", SENTENCES)[1].split()
     subprocess.run([sys.executable, ROOT / command[0], *command[1:]], cwd=tmp_path, check=True)
     assert iio.imread(tmp_path / command[-1]).shape[1] == 1600  # as wide as the lesson's

@@ -1,0 +1,351 @@
+"""Draw the pictures of the pages from the recorded data, and print the numbers that the pages
+quote. With LOGDIR, draw a run of your own instead, one that was written with --logdir.
+"""
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import film
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import recorded
+from film import BLUE, GREEN, GREY, ORANGE, PINK, RED, image
+from recorded import HERE, ROOT, forward, load, networks
+from translate import FONTS, translate
+
+PICTURES = ROOT / ".github" / "pictures"
+WIDTH, DPI = 8, 200  # inches; GitHub shows 1,600 pixels as 800, which is 100 for each inch
+STYLE = {
+    "axes.titlesize": 10.5, "axes.titlelocation": "left", "axes.spines.top": False,
+    "axes.spines.right": False, "xtick.labelsize": 9, "ytick.labelsize": 9,
+    "legend.fontsize": 9.5, "legend.frameon": False, "figure.constrained_layout.use": True}
+# Of the recorded run: when both losses are below 0.01, until the mean score exceeds 35
+QUIET = 3200, 9600
+THOUSANDS = "{x:,.0f}"  # how the frames on an axis are written
+TENTHS = matplotlib.ticker.StrMethodFormatter("{x:.1f}")
+ABOVE = {"loc": "outside upper left", "handletextpad": 0.4, "columnspacing": 1.4}  # a legend
+BOX = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 2}
+
+
+def save(figure, path, language):
+    """As a PNG of 256 colours, which is a third as large."""
+    for text in figure.findobj(matplotlib.text.Text):
+        text.set_text(translate(text.get_text(), language))
+        if language == "ja":
+            text.set_weight("normal")  # its font has no other
+    image(figure, DPI).quantize(256).save(path, optimize=True)
+    plt.close(figure)
+
+
+def draw_scores(panel, scores, means, evaluations, thresholds):
+    """Each a curve (n, 2): frames and values."""
+    panel.plot(*scores.T, ".", color=BLUE, markersize=4, alpha=0.5, markeredgewidth=0)
+    panel.plot([], ".", color=BLUE, label="one episode")
+    panel.plot(*means.T, color="black", linewidth=2, label="mean of the last 50")
+    for _, threshold in thresholds[:1]:
+        panel.axhline(threshold, color=GREY, linestyle="--", linewidth=0.8, label="threshold")
+    passed = evaluations[:, 1] > thresholds[:, 1]
+    for chosen, color, word in (~passed, RED, "failed"), (passed, GREEN, "passed"):
+        panel.plot(*evaluations[chosen].T, "D", color=color, markeredgecolor="black",
+                   markersize=7, zorder=3, label=f"evaluation {word}")
+    panel.xaxis.set_major_formatter(THOUSANDS)
+
+
+def draw_run(curves, quiet=None):
+    """Scores, evaluations and losses of one run. curves: see `read_log`. quiet: the frames
+    between which the losses are near 0 although the policy is still bad."""
+    nothing = np.empty((0, 2))
+    evaluations = curves.get("evaluation", nothing)
+    figure, panels = plt.subplots(3, figsize=(WIDTH, 5.8), sharex=True, height_ratios=[3.2, 1, 1])
+    top, actor, critic = panels
+    draw_scores(top, curves["score"], curves["mean"], evaluations,
+                curves.get("threshold", nothing))
+    for panel, name in (actor, "actor"), (critic, "critic"):
+        points = curves[f"loss/{name}"]
+        panel.plot(*points.T, color="0.75", linewidth=0.4)
+        panel.plot(*smooth(points), color=PINK, linewidth=2)
+        panel.axhline(0, color="black", linewidth=0.6)
+        limit = 1.5 * abs(smooth(points)[1]).max()  # single updates reach farther
+        panel.set(ylim=(-limit if name == "actor" else 0, limit), ylabel=f"{name}'s\nloss")
+    for panel in panels:
+        for frames, _ in evaluations:
+            panel.axvline(frames, color=GREY, linewidth=0.8)
+        if quiet is not None:
+            panel.axvspan(*quiet, color=PINK, alpha=0.2, linewidth=0, label="losses near 0")
+    for frames, mean in evaluations:
+        top.annotate(f"{mean:.1f}", (frames, mean), (-7, -7), textcoords="offset points",
+                     ha="right", va="top", bbox=BOX)
+    top.set_ylabel("score")
+    actor.set_title("losses of single updates (grey) and their mean over 200 updates")
+    critic.set_xlabel("frames of all threads")
+    figure.legend(*top.get_legend_handles_labels(), ncols=3, **ABOVE)
+    return figure
+
+
+def smooth(points, n=200):
+    """The mean of n points at a time. Returns frames and values."""
+    n = min(n, len(points))
+    return [np.convolve(column, np.ones(n) / n, "valid") for column in points.T]
+
+
+def draw_variants():
+    """Scores and evaluations of one run of each variant."""
+    data = load("variants")
+    figure, panels = plt.subplots(2, 2, figsize=(WIDTH, 5))
+    for panel, (name, threshold) in zip(panels.flat, recorded.THRESHOLDS.items()):
+        curves = [data[f"{name} {tag}"] for tag in ("score", "mean", "evaluation")]
+        draw_scores(panel, *curves, np.array([[0, threshold]]))
+        panel.set_title(f"{name}.py", weight="bold")
+        panel.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(5))
+    figure.supxlabel("frames of all threads", size=10)
+    figure.supylabel("score", size=10)
+    figure.legend(*panel.get_legend_handles_labels(), ncols=5, **ABOVE)
+    return figure
+
+
+def draw_hundred():
+    """The mean scores of a hundred runs against the frames: their median, and the middle 80%."""
+    import measure
+    frames = measure.GRID[1:]
+    means = load("hundred")["means"][:, 1:].astype(float)
+    low, middle, high = np.nanpercentile(means, (10, 50, 90), axis=0)
+    learned = measure.column(measure.load()["0"], measure.FRAMES)
+    percent = [100 * np.mean(learned <= n) for n in frames]
+    figure, panel = plt.subplots(figsize=(WIDTH, 3))
+    panel.fill_between(frames, low, high, color=BLUE, alpha=0.25, linewidth=0,
+                       label="80 of 100 runs")
+    panel.plot(frames, middle, color=BLUE, linewidth=2.2, label="median of 100 runs")
+    panel.set(xlabel="frames of all threads", ylabel="score", xlim=(0, 80_000), ylim=(0, 205))
+    panel.xaxis.set_major_formatter(THOUSANDS)
+    right = panel.twinx()
+    right.plot(frames, percent, "--", color=GREEN, linewidth=1.8,
+               label="runs that have learned (right axis)")
+    right.set(ylabel="runs", ylim=(0, 102.5))
+    right.spines.right.set_visible(True)
+    figure.legend(ncols=3, **ABOVE)
+    return figure
+
+
+def draw_exercises():
+    """A row for each exercise: the ratio of its median of frames to the unchanged script's."""
+    import measure
+    names = json.loads((HERE / "exercise_names.json").read_text(encoding="utf-8"))
+    results = measure.load()
+    compared = measure.compare(results)
+    middle = np.median(measure.column(results["0"], measure.FRAMES))
+    limit = measure.LIMIT / middle
+    rng = np.random.default_rng(0)
+    figure, panel = plt.subplots(figsize=(WIDTH, 6.4))
+    panel.axvline(1, color="black", linewidth=0.8)
+    for row, number in enumerate(names):
+        frames = measure.column(results[number], measure.FRAMES) / middle
+        height = row + rng.uniform(-0.25, 0.25, len(frames))
+        panel.plot(frames, height, ".", color=GREY, alpha=0.35, markeredgewidth=0, markersize=7)
+        for y in height[np.isinf(frames)]:
+            panel.plot(limit, y, "x", color=GREY, alpha=0.6, markersize=5)
+        ratio, low, high, p = compared[number, measure.FRAMES]
+        color = (GREEN if ratio < 1 else RED) if p < 0.05 else "black"
+        if np.isfinite(ratio):
+            panel.plot([low, min(high, limit)], [row, row], color=color, linewidth=2.5)
+            panel.plot(ratio, row, "o", color=color, markersize=7)
+    for style, color, words in (("o-", "black", "no difference shown"), ("o-", RED, "slower"),
+                                ("o-", GREEN, "faster"), (".", GREY, "a run"),
+                                ("x", GREY, "didn't learn")):
+        panel.plot([], style, color=color, linewidth=2.5, label=words)
+    panel.set_yticks(range(len(names)), [f"{i}  {words}" for i, words in names.items()])
+    panel.tick_params(axis="y", length=0)
+    panel.set(xscale="log", ylim=(len(names) - 0.4, -0.6),
+              xlabel="frames until learned, divided by the unchanged script's median")
+    panel.set_xticks([0.5, 1, 2, 5, 10], ["0.5", "1", "2", "5", "10"])
+    panel.minorticks_off()
+    figure.legend(ncols=5, **ABOVE)
+    return figure
+
+
+def draw_knows():
+    """π and V of the three networks over the pole's angle and angular velocity."""
+    x, y = np.meshgrid(np.linspace(-12, 12, 121), np.linspace(-2, 2, 121))
+    s = np.stack([0 * x, 0 * x, np.radians(x), y], axis=-1).reshape(-1, 4)
+    blue_to_red = matplotlib.colors.LinearSegmentedColormap.from_list("", [BLUE, "white", RED])
+    figure, panels = plt.subplots(2, 3, figsize=(WIDTH, 5.6), sharex=True, sharey=True)
+    for (upper, lower), (name, (frames, weights)) in zip(panels.T, networks().items()):
+        p, v = forward(weights, s)
+        p, v = p[:, 1].reshape(x.shape), v.reshape(x.shape)
+        pi = upper.pcolormesh(x, y, p, cmap=blue_to_red, vmin=0, vmax=1)
+        upper.contour(x, y, p, [0.5], colors="black", linewidths=1.8)
+        values = lower.pcolormesh(x, y, v, cmap="cividis", vmin=-1.6, vmax=0.3)
+        lines = lower.contour(x, y, v, np.arange(-10, 10) / 5, colors="white", linewidths=0.8)
+        for label in lower.clabel(lines, lines.levels[::2], fontsize=9, fmt=TENTHS):
+            label.set_visible(abs(label.get_position()[1]) < 1.8)  # the edge would cut it
+        angle, speed = load("episodes")[f"visited {name}"].T
+        for panel, color in (upper, "black"), (lower, "white"):
+            panel.plot(np.degrees(angle), speed, ".", color=color, markersize=3.5, alpha=0.6,
+                       markeredgewidth=0, zorder=1.5)
+        upper.set(title=f"{name}\n{frames:,} frames", xlim=(-12, 12), ylim=(-2, 2))
+        lower.set(xlabel="pole angle (°)", xticks=[-10, 0, 10])
+    for panel, right, left in ((panels[0, 0], "falling right", "falling left"),
+                               (panels[0, 2], "push right", "push left")):
+        panel.text(11, 1.75, right, ha="right", va="top", bbox=BOX)
+        panel.text(-11, -1.75, left, va="bottom", bbox=BOX)
+    panels[1, 1].text(11, 1.75, "a fall is near", ha="right", va="top", bbox=BOX)
+    panels[0, 1].annotate("π(right) = ½", (-9, 0.05), (-10.5, 1.35), bbox=BOX,
+                          arrowprops={"arrowstyle": "-", "relpos": (0.12, 0)})
+    for panel in panels[:, 0]:
+        panel.set_ylabel("angular velocity (rad/s)")
+    figure.colorbar(pi, ax=panels[0], label="π(right)", ticks=[0, 0.5, 1])
+    figure.colorbar(values, ax=panels[1], label="V")
+    return figure
+
+
+def draw_fall():
+    """A hundred falls of the halfway network: V and the return, and the mean of the advantages."""
+    states, v, returns, advantages = recorded.falls()
+    steps, mean = np.arange(-50, 0), advantages.mean(axis=0)
+    figure, (pole, middle, bottom) = plt.subplots(
+        3, figsize=(WIDTH, 5.8), sharex=True, height_ratios=[0.9, 1.7, 1.5])
+    pole.set_title("the pole in one of the falls, every fourth step")
+    at = np.arange(-48, 1, 4)
+    lean = 2 * states[0, at - 1, 2]  # twice the angle can be seen better
+    pole.plot(at, 0 * at, "_", color="black", markersize=16, markeredgewidth=5)
+    pole.plot([at, at + 3.2 * np.sin(lean)], [0 * at, np.cos(lean)], color=ORANGE, linewidth=3)
+    pole.set_ylim(-0.1, 1.1)
+    pole.axis("off")
+    middle.plot(steps, v[:, :-1].T, color="0.82", linewidth=0.6)
+    middle.plot(steps, returns, "--", color="black", label="the return that followed")
+    middle.plot(steps, v[:, :-1].mean(axis=0), color=BLUE, linewidth=2.5,
+                label="V(s), mean of 100 falls")
+    middle.plot([], color="0.75", label="V(s) in each of them")
+    middle.set(ylabel="V(s)", ylim=(-1.45, -0.25))
+    middle.legend(loc="lower left")
+    bottom.bar(steps, mean, color=np.where(mean < 0, RED, GREEN), width=0.8)
+    bottom.axhline(0, color="black", linewidth=0.8)
+    bottom.text(-50.4, 0.032, "still up: better than expected", color=GREEN)
+    bottom.text(-19, -0.06, "about to fall:\nworse than expected", color=RED, ha="right")
+    bottom.set(ylabel="mean advantage A", xlabel="steps until the fall", xlim=(-50.8, 2.2),
+               ylim=(-0.1, 0.05))
+    return figure
+
+
+def draw_threads():
+    """The server and three threads as lanes. The colour of a copy tells its version."""
+    data = load("threads")
+    figure, panels = plt.subplots(2, figsize=(WIDTH, 5.4))
+    titles = (f"three threads on {data['cores']} cores",
+              "three threads on one core, as the script does on Linux")
+    for panel, title, (name, seconds) in zip(panels, titles, recorded.SECONDS.items()):
+        draw_lanes(panel, data[name], seconds)
+        panel.set(title=title, xlabel="milliseconds")
+    panels[0].plot([], "|", color="black", markersize=11, label="update")
+    panels[0].plot([], marker="$2$", color=RED, linestyle="", label="its age")
+    for shade, label in (0.0, "older weights"), (0.5, "newer"), (1.0, "newest"):
+        panels[0].plot([], "s", color=plt.cm.viridis(shade), markersize=10, label=label)
+    figure.legend(ncols=5, **ABOVE)
+    return figure
+
+
+def draw_lanes(panel, events, seconds):
+    """Draw one stretch, see `timeline.record`. Each thread's last pull before it comes first."""
+    pulls, updates = events[events[:, 3] == 0], events[events[:, 3] > 0]
+    on_server = [updates[0, 3] - 1, *updates[:, 3]]
+    versions = np.unique([*pulls[:, 2], *on_server])
+
+    def draw_copies(lane, starts, shown):
+        """From each of these times on, the lane has this version of the weights."""
+        starts = np.maximum(starts, 0) * 1e3
+        shades = np.searchsorted(versions, shown) / (len(versions) - 1)
+        panel.barh(lane, np.diff([*starts, seconds * 1e3]), 0.62, starts,
+                   color=plt.cm.viridis(shades), edgecolor="none")
+    draw_copies(0, [0, *updates[:, 0]], on_server)
+    for thread in range(3):
+        mine = pulls[pulls[:, 1] == thread]
+        draw_copies(thread + 1, mine[:, 0], mine[:, 2])
+    for time, thread, version, made in updates:
+        time, lane, age = time * 1e3, thread + 1, int(made - 1 - version)
+        panel.plot([time, time], [lane - 0.31, lane + 0.31], color="black", linewidth=1)
+        if age or seconds < 0.01:  # on one core the fresh ones stand too close together
+            panel.text(time, lane + 0.34, age, ha="center", va="top", fontsize=9,
+                       color=RED if age else GREY, weight="bold" if age else "normal")
+    for lane, name in enumerate(["server", "thread 1", "thread 2", "thread 3"]):
+        panel.text(-0.01, lane, name, ha="right", va="center", fontsize=9,
+                   transform=panel.get_yaxis_transform())
+    panel.set(xlim=(0, seconds * 1e3), ylim=(3.75, -0.45), yticks=[])
+    panel.spines.left.set_visible(False)
+
+
+def draw_baseline():
+    """Three estimates of the same gradient: how much single samples scatter, and how far their
+    averages are from the truth."""
+    figure, axes = plt.subplot_mosaic("AD;BD;CD", figsize=(WIDTH, 4.6), width_ratios=[1.7, 1])
+    error, panels = axes.pop("D"), list(axes.values())
+    pushes, n = recorded.pushes(), np.geomspace(1, 1000, 100)
+    remarks = "no bias, much noise", "no bias, less noise", "least noise, but a bias"
+    for panel, (name, push), color, remark, label, curve in zip(
+            panels, pushes.items(), (GREY, GREEN, BLUE), remarks, ("return", "return − V(s)", "A"),
+            recorded.errors(pushes, n)):
+        panel.hist(push, np.arange(-0.4, 0.8, 0.01), color=color,
+                   weights=np.full(len(push), 100 / len(push)))
+        panel.axvline(0, color="black", linewidth=0.8)
+        panel.set_title(f"X = {name}", color=color, weight="bold")
+        panel.text(0.99, 0.95, f"{remark}\nstandard deviation {push.std():.3f}\n"
+                   f"mean {push.mean():.4f} ± {push.std() / len(push) ** 0.5:.4f}",
+                   ha="right", va="top", transform=panel.transAxes)
+        panel.set(xlim=(-0.42, 1.35), xticks=[-0.4, -0.2, 0, 0.2, 0.4, 0.6])
+        panel.tick_params(labelbottom=panel is panels[-1])
+        error.plot(n, curve, color=color, linewidth=2.2, label=label)
+    [[_, right]], _ = forward(networks()["halfway"][1], load("rollouts")["state"][np.newaxis])
+    panels[0].text(-0.18, 4, f"right\ndrawn\n({100 * right:.0f}%)")
+    panels[0].text(0.52, 3.1, "left drawn", ha="center")
+    panels[1].set_ylabel("% of samples")
+    panels[2].set_xlabel("push on the log-odds of right by one sample:\n"
+                         "(a − π(right))·X, with a = 1 for right, 0 for left")
+    crossing = recorded.crossing(pushes)
+    error.axvline(crossing, ymax=0.24, color="black", linestyle=":")
+    error.text(0.9 * crossing, 0.002, f"{crossing} samples", ha="right")
+    error.set(xscale="log", yscale="log", xlabel="samples in an average",
+              title="error of the average")
+    for axis in error.xaxis, error.yaxis:
+        axis.set_major_formatter("{x:,g}")
+    error.legend(loc="upper right", labelcolor="linecolor")
+    return figure
+
+
+def draw_all(folder=PICTURES):
+    import matplotlib_fontja  # noqa: F401  # it brings the Japanese font
+    for language, target in ("en", Path(folder)), ("ja", Path(folder, "ja")):
+        target.mkdir(exist_ok=True)
+        with plt.rc_context({"font.family": FONTS[language]}):
+            film.draw(target / "film.gif", language)
+            plt.rcParams.update(STYLE)
+            save(draw_run(load("run"), QUIET), target / "run.png", language)
+            save(draw_hundred(), target / "hundred.png", language)
+            save(draw_baseline(), target / "baseline.png", language)
+            save(draw_threads(), target / "threads.png", language)
+            save(draw_knows(), target / "knows.png", language)
+            save(draw_fall(), target / "fall.png", language)
+            if language == "en":  # their pages are only in English
+                save(draw_variants(), target / "variants.png", language)
+                save(draw_exercises(), target / "exercises.png", language)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("logdir", nargs="?", metavar="LOGDIR")
+    parser.add_argument("file", nargs="?", metavar="FILE", default="run.png")
+    options = parser.parse_args()
+    matplotlib.use("Agg")  # no window
+    if options.logdir is None:
+        draw_all()
+        for name, number in recorded.statistics().items():
+            print(f"{name}: {number:.4g}")
+        return
+    curves = recorded.read_log(options.logdir)
+    if "mean" not in curves or "loss/actor" not in curves:
+        sys.exit(f"{options.logdir}: no run has written its curves there")
+    with plt.rc_context(STYLE):
+        draw_run(curves).savefig(options.file, dpi=DPI)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Let the script learn, play with what it has learned, and keep the data of the pictures. Threads
+never repeat a run, so no seed gives the same data again."""
+import argparse
+import os
+import tempfile
+
+import numpy as np
+from recorded import (DATA, N_STEP_RETURN, SECONDS, THRESHOLDS, TIME_LIMIT, forward, networks,
+                      read_log)
+from helpers import a3c, run
+
+HALF_WAY = 12_000  # frames
+FILM_STEPS = 208
+PAUSE = 9  # steps for which the film shows the end of an episode
+ROLLOUTS = 40_000
+
+
+def keep(name, arrays):
+    np.savez_compressed(DATA / f"{name}.npz", **arrays)
+
+
+def play(weights, rng, state=None, steps=TIME_LIMIT):
+    """One episode, or so many steps from this state on, with actions drawn from π. Returns the
+    states (steps + 1, 4), the actions (steps,), and whether it ended with a fall."""
+    env = a3c.gym.make(a3c.ENV, disable_env_checker=True).unwrapped  # it has no time limit
+    s, _ = env.reset(seed=int(rng.integers(2 ** 31)))
+    if state is not None:
+        env.state = s = state
+    states, actions, fell = [s], [], False
+    while not fell and len(actions) < steps:
+        p, _ = forward(weights, s[np.newaxis])
+        actions.append(int(rng.random() < p[0, 1]))
+        s, _, fell, _, _ = env.step(actions[-1])
+        states.append(s)
+    return np.array(states), actions, fell
+
+
+def film_rows(episodes):
+    """Episodes one after another. Each row holds a state, its step number, and whether the pole or
+    the cart has just fallen. The end of an episode stays in the picture for a while."""
+    rows = []
+    for states, _, fell in episodes:
+        rows += [(*s, step, 0) for step, s in enumerate(states[:-1])]
+        rows += [(*states[-1], len(states) - 1, fell)] * PAUSE
+    return np.array(rows[:FILM_STEPS], np.float32)
+
+
+def record_networks(seed):
+    """One network at three times, and how it plays. For the pages we chose a run in which V of the
+    halfway network sinks in at least 95 of 100 falls; draw.py prints their number."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = "--workers", 8, "--seed", seed, "--checkpoint", folder
+        _, server = run(*words, "--max-frames", HALF_WAY)
+        print(f"Halfway: mean score {np.mean(server.progress.scores):.1f} of the last 50 episodes")
+        found = {"untrained": (0, server.first)}
+        found["halfway"] = server.progress.frames, server.session.run(server.weights)
+        _, server = run(*words)
+        found["learned"] = server.progress.frames, server.session.run(server.weights)
+    arrays, data, rng = {}, {}, np.random.default_rng(seed)
+    for name, (frames, weights) in found.items():
+        arrays[f"{name} frames"] = frames
+        arrays.update({f"{name} {i}": w for i, w in enumerate(weights)})
+        episodes = [play(weights, rng) for _ in range(500)]
+        visited = np.concatenate([states[:, 2:] for states, *_ in episodes[:20]])
+        data[f"visited {name}"] = rng.choice(visited, 350, replace=False)
+        data[f"film {name}"] = film_rows(episodes)
+        if name == "halfway":  # the last fifty steps of falls; shorter episodes don't count
+            data["falls"] = [x[-51:] for x, _, fell in episodes if fell and len(x) > 50][:100]
+    keep("networks", arrays)
+    keep("episodes", {name: np.array(x, np.float32) for name, x in data.items()})
+
+
+def record_run(seed):
+    """The curves of a run. For the pages we chose one in which an evaluation fails."""
+    with tempfile.TemporaryDirectory() as logdir:
+        run("--workers", 8, "--seed", seed, "--logdir", logdir)
+        curves = read_log(logdir)
+    names = "score", "mean", "evaluation", "threshold", "loss/actor", "loss/critic"
+    keep("run", {name: curves[name].astype(np.float32) for name in names})
+
+
+def record_threads():
+    """Of each of two runs the stretch with the median number of events, and before it each thread's
+    last pull. Threads that had no time in it make a picture that shows little: record again."""
+    import timeline
+    arrays = {"cores": os.cpu_count()}
+    for name, seconds in SECONDS.items():
+        events, _ = timeline.record(3, 20_000, share_one_core=name == "one core")
+        time, thread, _, made = events.T
+        starts = time[500:-500]  # by then each thread has pulled
+        counts = np.searchsorted(time, starts + seconds) - np.searchsorted(time, starts)
+        time -= starts[np.argsort(counts)[len(counts) // 2]]
+        before = [events[(time <= 0) & (thread == i) & (made == 0)][-1] for i in range(3)]
+        arrays[name] = np.concatenate([before, events[(time > 0) & (time < seconds)]])
+    keep("threads", arrays)
+
+
+def record_rollouts(seed):
+    """Many episodes that go on from one state, with the halfway network."""
+    rng = np.random.default_rng(seed)
+    _, weights = networks()["halfway"]
+    step, right = 20, 0.0
+    while not 0.6 < right < 0.75:  # a state in which both actions are tried often, but not equally
+        states, actions, _ = play(weights, rng)
+        if len(actions) > step:
+            s = states[step]
+            [[_, right]], _ = forward(weights, s[np.newaxis])
+    episodes = [play(weights, rng, s, TIME_LIMIT - step) for _ in range(ROLLOUTS)]
+    later = np.array([states[N_STEP_RETURN] for states, *_ in episodes])
+    keep("rollouts", {"state": s, "step": step, "v_": forward(weights, later)[1],
+                      "right": np.array([actions[0] for _, actions, _ in episodes], bool),
+                      "lengths": np.array([step + len(actions) for _, actions, _ in episodes])})
+
+
+def record_variants(folder):
+    """The curves of runs that wrote them with --logdir DIR/NAME."""
+    arrays = {}
+    for name in THRESHOLDS:
+        curves = read_log(f"{folder}/{name}")
+        for tag in "score", "mean", "evaluation":
+            points = curves[tag].astype(np.float32)
+            arrays[f"{name} {tag}"] = points[::len(points) // 1000 + 1]  # as many as can be seen
+    keep("variants", arrays)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="what", required=True)
+    for name in "networks", "run", "rollouts":
+        commands.add_parser(name).add_argument("seed", nargs="?", type=int, default=0)
+    commands.add_parser("threads")
+    commands.add_parser("variants").add_argument("folder", metavar="DIR")
+    options = vars(parser.parse_args())
+    record = {"networks": record_networks, "run": record_run, "rollouts": record_rollouts,
+              "threads": record_threads, "variants": record_variants}
+    record[options.pop("what")](**options)
+
+
+if __name__ == "__main__":
+    main()
