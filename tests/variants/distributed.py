@@ -6,8 +6,8 @@ Gorila (arXiv:1507.04296), and so has each worker:
     worker -> parameter server: a gradient g; all frames that the worker has played; new scores
     parameter server:           θ <- θ - RMSProp(g)
     worker <- parameter server: θ; all frames that the other workers have played
-A worker runs the script's main, and its learners pull from its copy of θ. The process that you
-start doesn't learn: it asks for new scores and all variables, prints, evaluates, saves and films.
+Each worker runs the script's main, and its learners pull from its copy of θ. The process that you
+start runs it, too, but its one learner asks for new scores and variables instead of playing.
 """
 import argparse
 import collections
@@ -27,8 +27,8 @@ except ModuleNotFoundError as error:
 Look = collections.namedtuple("Look", "scores frames values workers")  # what `look` returns
 
 
-class RealServer:
-    """The parameter server's process, which owns all variables. It answers one call at a time."""
+class ServerProcess:
+    """The parameter server. It owns all variables, and answers one call at a time."""
     def __init__(self, constants, server_class, words, frames, values):
         vars(a3c).update(constants)
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
@@ -73,7 +73,7 @@ def load(server, variables, values):
 
 
 def wait_for(answer, progress):
-    """Returns the real server's answer. Raises ConnectionError if it has died or takes a minute."""
+    """The server process's answer. Raises ConnectionError if it has died or takes a minute."""
     for _ in range(120):
         progress.raise_if_stopped()
         with contextlib.suppress(ray.exceptions.GetTimeoutError, ray.exceptions.RayActorError):
@@ -82,10 +82,10 @@ def wait_for(answer, progress):
 
 
 class WorkerServer(a3c.ParameterServer):
-    """A worker's copy of the parameter server. real: the real one, which is remote."""
+    """A worker's copy of the parameter server. process: the real one's, see `work`."""
     def initialize(self):
         super().initialize()
-        look = wait_for(self.real.look.remote(), self.progress)
+        look = wait_for(self.process.look.remote(), self.progress)
         load(self, self.weights, look.values)
         self.latest = self.session.run(self.weights)
         self.worker = ray.get_runtime_context().get_worker_id()  # new if Ray starts it again
@@ -98,11 +98,11 @@ class WorkerServer(a3c.ParameterServer):
         return tf.group(*[w.assign(x, read_value=False) for w, x in zip(self.weights, weights)])
 
     def update(self, *gradients):
-        """Give a learner's gradient to the real server. Returns the new weights."""
+        """Give a learner's gradient to the server process. Returns the weights that came last."""
         progress = self.progress
         with progress.changed:
             report = progress.frames - self.others, progress.episodes, list(progress.scores)
-        answer = self.real.update.remote(self.worker, *report, *gradients)
+        answer = self.process.update.remote(self.worker, *report, *gradients)
         with contextlib.suppress(a3c.Stopped):  # then the weights of the last answer must do
             others, self.latest = wait_for(answer, progress)
             with progress.changed:
@@ -112,7 +112,7 @@ class WorkerServer(a3c.ParameterServer):
         return [np.array(w) for w in self.latest]  # Ray's own arrays are read-only
 
 
-def work(number, real_server, constants, words, server_class, *classes):
+def work(number, server_process, constants, words, server_class, *classes):
     """A worker: a Ray task. It learns until the run is over or all frames are played."""
     vars(a3c).update(constants)
     a3c.THRESHOLD_MEAN = float("inf")  # a worker doesn't evaluate
@@ -123,7 +123,7 @@ def work(number, real_server, constants, words, server_class, *classes):
         os.sched_setaffinity(0, {cores[number % len(cores)]})
 
     class Copy(WorkerServer, server_class):
-        real = real_server
+        process = server_process
     try:
         a3c.main(words, Copy, *classes)
     except SystemExit as error:  # Ray would start the worker again, again and again
@@ -144,35 +144,36 @@ def start_ray(address):
 
 class Workers:
     """All workers, as the process that the user has started sees them."""
-    def __init__(self):
+    def __init__(self, options, *classes):
+        self.options, self.classes = options, classes  # the first one is the server's
         self.tasks = {}  # and the numbers of their workers
         self.scores = collections.deque()  # that the script hasn't counted yet
         self.seen = 0  # scores that have come
 
-    def start(self, server, own, server_class, *classes):
-        """Start Ray, then the server's process, then the workers. server: the script's."""
-        self.server, progress = server, server.progress
-        progress.options.workers = own.processes * own.workers  # for the script's first line
-        start_ray(own.address)
+    def start(self, server):
+        """Start Ray, then the server process, then the workers. server: the script's."""
+        self.server, progress, options = server, server.progress, self.options
+        self.known = options.processes  # a worker that was started again counts as a new one
+        progress.options.workers = options.processes * options.workers  # for the first line
+        start_ray(options.address)
         if progress.stopped:  # by Ctrl-C, while Ray started
             return
-        self.known = own.processes  # a worker that was started again counts as a new one
         self.variables = tf.global_variables("parameter_server/")
         values = server.session.run({v.op.name: v for v in self.variables})
-        words = ["--render", "none", "--workers", str(own.workers),
+        words = ["--render", "none", "--workers", str(options.workers),
                  "--max-frames", str(progress.max_frames), "--seed"]
         seed = progress.options.seed
         # num_cpus=0: not limited by cores. max_task_retries=-1: a call that got lost is repeated.
-        self.real = ray.remote(num_cpus=0, max_task_retries=-1)(RealServer).remote(
-            a3c.constants(), server_class, [*words, str(seed)], progress.frames, values)
-        ray.get(self.real.look.remote(), timeout=300)  # raises what went wrong at its start
+        self.process = ray.remote(num_cpus=0, max_task_retries=-1)(ServerProcess).remote(
+            a3c.constants(), self.classes[0], [*words, str(seed)], progress.frames, values)
+        ray.get(self.process.look.remote(), timeout=300)  # raises what went wrong at its start
         worker = ray.remote(num_cpus=0, max_retries=3, scheduling_strategy="SPREAD")(work)
-        for number in range(1, own.processes + 1):
-            if progress.stopped:  # while the server's process started
+        for number in range(1, options.processes + 1):
+            if progress.stopped:  # while the server process started
                 return
-            own_seed = seed * own.processes + number  # no worker's is another's, in no other run
-            task = worker.remote(number, self.real, a3c.constants(), [*words, str(own_seed)],
-                                 server_class, *classes)
+            own_seed = seed * options.processes + number  # another for each worker and --seed
+            task = worker.remote(number, self.process, a3c.constants(),
+                                 [*words, str(own_seed)], *self.classes)
             self.tasks[task] = number
 
     def next_score(self):
@@ -181,7 +182,7 @@ class Workers:
             if not self.tasks:
                 raise a3c.Stopped
             if self.server.progress.phase == "learned":
-                self.real.end.remote()
+                self.process.end.remote()
                 raise a3c.Stopped
             ended, _ = ray.wait(list(self.tasks), timeout=0.2)
             self.look()
@@ -192,7 +193,7 @@ class Workers:
     def look(self):
         """Take over what the server's process has: new scores, frames, the variables' values."""
         progress = self.server.progress
-        look = wait_for(self.real.look.remote(self.seen), progress)
+        look = wait_for(self.process.look.remote(self.seen), progress)
         if look.workers > self.known:
             self.known = look.workers
             print("A worker has died, and was started again", file=sys.stderr)
@@ -216,10 +217,10 @@ class Workers:
     def end(self):
         """End all. If Ray shut down before its calls have ended, it would print errors."""
         if self.tasks:
-            calls = [self.real.end.remote(), *self.tasks]
+            calls = [self.process.end.remote(), *self.tasks]
             _, left = ray.wait(calls, num_returns=len(calls), timeout=5)
             if left:  # one of these processes stalls
-                ray.kill(self.real)
+                ray.kill(self.process)
                 ray.wait(left, num_returns=len(left), timeout=5)
         ray.shutdown()
 
@@ -232,22 +233,21 @@ def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain
     parser = argparse.ArgumentParser(usage=argparse.SUPPRESS, allow_abbrev=False,
                                      epilog="All other options: a3c_cartpole.py --help")
     add = parser.add_argument
-    add("--processes", type=int, default=2, metavar="N",
-        help="worker processes (default: %(default)s)")
+    add("--processes", type=int, default=2, metavar="N", help="worker processes (default: 2)")
     add("--workers", type=int, default=a3c.N_WORKERS, metavar="N",
         help="learning threads of each (default: %(default)s)")
     add("--address", choices=("local", "auto"), default="local",
         help="auto: use the Ray cluster that this machine belongs to")
-    own, words = parser.parse_known_args(argv)
-    if min(own.processes, own.workers) < 1:
+    options, words = parser.parse_known_args(argv)
+    if min(options.processes, options.workers) < 1:
         parser.error("--processes and --workers must be at least 1")
-    workers = Workers()
+    workers = Workers(options, server_class, brain_class, agent_class, environment_class)
 
     class Server(server_class):
         def initialize(self):
             super().initialize()  # what is refused is refused here
             if not self.progress.options.play:
-                workers.start(self, own, server_class, brain_class, agent_class, environment_class)
+                workers.start(self)
 
     class Environment(environment_class):
         def run(self):

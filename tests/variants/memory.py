@@ -44,7 +44,7 @@ class NoMemory(clipped.Clipping):
 
 class Server(NoMemory):
     cells = 32
-    remembered = 2 * cells
+    remembered = 2 * cells  # in a subclass with other cells, too
 
     def _build_model(self):
         remember = lstm("lstm", self.seen, self.cells)

@@ -85,7 +85,7 @@ class Environment(a3c.Environment):
 # The policy of one torque is two numbers, its mean and its spread. Scores differ by a hundred, so a
 # mean of ten would say little.
 TASK = {"ENV": "Pendulum-v1", "NUM_ACTIONS": 2, "TIME_LIMIT_IS_END": False, "LEARNED_MEAN": -200,
-        "THRESHOLD_EPISODES": 20, "EVALUATION_EPISODES": 50}
+        "THRESHOLD_EPISODES": 20, "EVALUATION_EPISODES": 100}
 
 
 def configure():
