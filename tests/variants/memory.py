@@ -44,7 +44,7 @@ class NoMemory(clipped.Clipping):
 
 class Server(NoMemory):
     cells = 32
-    remembered = 2 * cells  # in a subclass with other cells, too
+    remembered = 2 * cells  # a subclass with other cells has to repeat this
 
     def _build_model(self):
         remember = lstm("lstm", self.seen, self.cells)
