@@ -93,8 +93,9 @@ def saved():
     return int(latest.rpartition("-")[2]), helpers.saved_values(latest)[UPDATES]
 
 
-def test_updates_through_a_worker_are_bit_for_bit_those_of_the_script(script, real):
-    """They change weights, RMSProp's averages, a user's own variable, and reach all workers."""
+def test_updates_through_a_worker_equal_the_scripts(script, real):
+    """Bit for bit. They change weights, RMSProp's averages, a user's own variable, and reach all
+    workers."""
     first = worker(real)
     for learner, frames in (0, 10), (1, 7), (0, 3):
         play(script, learner, frames)
@@ -108,8 +109,9 @@ def test_updates_through_a_worker_are_bit_for_bit_those_of_the_script(script, re
 
 
 @pytest.mark.parametrize("order", ["12", "21", "1122", "212", "2121"])
-def test_frames_and_scores_count_once_though_a_call_may_come_twice_and_in_any_order(real, order):
-    """An update is made again. That does no harm."""
+def test_frames_and_scores_count_once(real, order):
+    """A call may come twice, and calls in any order. Its update is made again, which does no
+    harm."""
     gradients = [np.ones(w.shape) for w in real.owner.server.weights]
     calls = {"1": ("worker", 10, 1, [20.0], *gradients),
              "2": ("worker", 15, 2, [20.0, 30.0], *gradients)}
@@ -121,7 +123,8 @@ def test_frames_and_scores_count_once_though_a_call_may_come_twice_and_in_any_or
     assert others == 100 and np.array_equal(weights[0], now["parameter_server/hidden/weights"])
 
 
-def test_frames_of_all_workers_and_earlier_runs_add_up_even_if_an_older_answer_comes_later(real):
+def test_frames_of_workers_and_earlier_runs_add_up(real):
+    """Even if an older answer comes later than a newer one."""
     first, second = worker(real), worker(real)
     assert first.progress.frames == second.progress.frames == 100
     play(first, frames=10)
@@ -137,7 +140,7 @@ def test_frames_of_all_workers_and_earlier_runs_add_up_even_if_an_older_answer_c
 
 
 @pytest.mark.timeout(60)  # a lost score would be waited for
-def test_each_score_of_a_worker_reaches_the_starting_process_once_and_in_order(rng, real, workers):
+def test_each_score_arrives_once_and_in_order(rng, real, workers):
     """Scores are 0, 1, 2, ... A worker tells its latest ones, of which some have come before."""
     two, sent, arrived = (worker(real), worker(real)), [], []
     for _ in range(100):
@@ -151,7 +154,7 @@ def test_each_score_of_a_worker_reaches_the_starting_process_once_and_in_order(r
     assert arrived == sent and not workers.scores
 
 
-def test_the_starting_process_takes_over_frames_and_values_under_the_saving_lock(real, workers):
+def test_frames_and_values_arrive_under_the_saving_lock(real, workers):
     """A checkpoint would otherwise hold the frames of one moment and the values of another."""
     built, server, inside = worker(real), workers.server, []
     built.progress.episode_ended(20.0)
@@ -167,7 +170,8 @@ def test_the_starting_process_takes_over_frames_and_values_under_the_saving_lock
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])
-def test_a_gradient_that_is_not_finite_is_never_sent_to_the_real_server(real, rng, number):
+def test_a_bad_gradient_is_never_sent(real, rng, number):
+    """One that isn't finite would spoil the real server's weights for all workers."""
     built, before, samples = worker(real), real.look.remote().values, helpers.batch(rng)
     weights = built.values(built.server.weights)
     samples[2][3] = number  # a return
@@ -178,7 +182,8 @@ def test_a_gradient_that_is_not_finite_is_never_sent_to_the_real_server(real, rn
     assert helpers.same(built.values(built.server.weights), weights)
 
 
-def test_after_a_stop_a_learner_does_not_wait_for_an_answer(real, fake_ray):
+def test_a_stopped_learner_waits_for_no_answer(real, fake_ray):
+    """Otherwise Ctrl-C could take a minute."""
     built = worker(real)
     built.server.real = unittest.mock.Mock()
     built.server.real.update.remote.return_value = exceptions.GetTimeoutError()
@@ -188,14 +193,14 @@ def test_after_a_stop_a_learner_does_not_wait_for_an_answer(real, fake_ray):
 
 
 @pytest.mark.parametrize("answer", [exceptions.GetTimeoutError(), exceptions.RayActorError()])
-def test_a_server_that_gives_no_answer_for_a_minute_is_an_error(fake_ray, answer):
+def test_a_server_silent_for_a_minute_is_an_error(fake_ray, answer):
     """Ray raises one of these errors in place of an answer."""
     with pytest.raises(ConnectionError, match=NO_SERVER):
         distributed.wait_for(answer, a3c.Progress(helpers.options()))
     assert sum(call.kwargs["timeout"] for call in fake_ray.get.call_args_list) == 60
 
 
-def test_a_worker_stops_after_its_next_update_if_the_real_server_ends_the_run(real):
+def test_a_worker_stops_if_the_server_ends(real):
     built = worker(real)
     real.end.remote()
     play(built)  # the answer to its update says that the run is over
@@ -204,8 +209,9 @@ def test_a_worker_stops_after_its_next_update_if_the_real_server_ends_the_run(re
 
 
 @pytest.mark.parametrize("tasks, told", [({}, 0), ({"plays on": 1}, 1)])
-def test_once_learned_the_server_is_told_to_end_the_workers_if_any_are_left(workers, tasks, told):
-    """With no worker left, Ray would shut down before it answers, and print an error."""
+def test_once_learned_the_server_ends_the_workers(workers, tasks, told):
+    """It is told so only if any are left. Otherwise Ray would shut down before it answers, and
+    print an error."""
     workers.tasks, workers.real = tasks, unittest.mock.Mock()
     workers.server.progress.phase = "learned"
     with pytest.raises(a3c.Stopped):
@@ -213,7 +219,7 @@ def test_once_learned_the_server_is_told_to_end_the_workers_if_any_are_left(work
     assert workers.real.end.remote.call_count == told
 
 
-def test_an_answer_once_learned_does_not_replace_the_weights_that_have_passed(workers):
+def test_weights_that_have_passed_are_not_replaced(workers):
     """The test thread waits 1.5 s for this thread, and an answer may take longer."""
     def look(seen, really=workers.real.owner.look):
         workers.server.progress.phase = "learned"
@@ -225,7 +231,7 @@ def test_an_answer_once_learned_does_not_replace_the_weights_that_have_passed(wo
     np.testing.assert_equal(values(workers.server), before)
 
 
-def test_a_worker_that_was_started_again_is_told_once(real, workers, capsys):
+def test_a_worker_started_again_is_told_once(real, workers, capsys):
     """Ray gives it a new name, and there is only one worker here."""
     for restarted in False, True:
         built = worker(real)
@@ -240,8 +246,8 @@ def test_a_worker_that_was_started_again_is_told_once(real, workers, capsys):
     assert workers.next_score() == 30 and capsys.readouterr().err == ""
 
 
-def test_a_worker_that_failed_ends_the_run_and_one_that_died_does_not(workers, capsys):
-    """Failed: its code raised an exception. Died: its process crashed."""
+def test_a_worker_that_failed_ends_the_run(workers, capsys):
+    """Failed: its code raised an exception. One that died, because its process crashed, doesn't."""
     failed = exceptions.RayTaskError("work", "its traceback", ValueError("on\npurpose"))
     workers.tasks = {exceptions.WorkerCrashedError(): 1, failed: 2}
     with pytest.raises(RuntimeError, match="^worker 2 failed: on purpose$") as error:
@@ -266,20 +272,21 @@ def test_each_worker_chooses_another_core(fake_ray, monkeypatch):
     assert cores == [{5}, {3}]
 
 
-def test_sys_exit_in_a_worker_is_a_failure_since_ray_would_start_it_again(fake_ray, monkeypatch):
+def test_sys_exit_in_a_worker_is_a_failure(fake_ray, monkeypatch):
+    """Otherwise Ray would start it again."""
     monkeypatch.setattr(a3c, "main", lambda *args: sys.exit("on purpose"))
     with pytest.raises(RuntimeError, match="'on purpose'"):
         work(fake_ray, number=1)
 
 
-def test_a_worker_that_gives_up_on_the_server_has_failed(real, fake_ray):
+def test_giving_up_on_the_server_is_a_failure(real, fake_ray):
     real.owner.update = lambda *_: exceptions.GetTimeoutError()
     words = ["--render", "none", "--workers", "1", "--max-frames", "300", "--seed", "5"]
     with pytest.raises(RuntimeError, match=NO_SERVER):
         fake_ray.remote()(distributed.work).remote(1, real, {}, words, CountingServer)
 
 
-def test_a_new_run_counts_on_from_the_saved_frames(fake_ray, tmp_path, monkeypatch, capsys):
+def test_a_new_run_counts_on_from_saved_frames(fake_ray, tmp_path, monkeypatch, capsys):
     class Environment(a3c.Environment):
         def reward(self, *step):
             steps.append(step)
@@ -298,8 +305,8 @@ def test_a_new_run_counts_on_from_the_saved_frames(fake_ray, tmp_path, monkeypat
         steps.clear()
 
 
-def test_only_the_starting_process_evaluates_and_the_script_can_play_what_was_learned(
-        fake_ray, tmp_path, monkeypatch, capsys):
+def test_only_the_starting_process_evaluates(fake_ray, tmp_path, monkeypatch, capsys):
+    """Workers go on at the threshold. The script can play what was learned."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 30)
     words = "--render none --workers 1 --seed 5 --checkpoint saved".split()
@@ -315,8 +322,8 @@ def test_only_the_starting_process_evaluates_and_the_script_can_play_what_was_le
     ("--processes 0", "--processes"), ("--workers 0", "--workers"), ("--seed -1", "--seed"),
     ("--address foo:1", "--address"), ("--address auto", "no cluster"),
     ("--checkpoint damaged", "--checkpoint")])
-def test_refusals_are_one_line_and_come_before_ray_starts_except_for_a_missing_cluster(
-        fake_ray, tmp_path, monkeypatch, capsys, words, reason):
+def test_refusals_come_before_ray_starts(fake_ray, tmp_path, monkeypatch, capsys, words, reason):
+    """Each is one line. Only a missing cluster is found out by Ray."""
     monkeypatch.chdir(tmp_path)
     Path("damaged").mkdir()
     Path("damaged", "checkpoint").write_text('model_checkpoint_path: "model-7"\n')
@@ -329,8 +336,8 @@ def test_refusals_are_one_line_and_come_before_ray_starts_except_for_a_missing_c
 
 
 @pytest.mark.parametrize("during", ["init", "get"])
-def test_ctrl_c_while_ray_or_the_server_starts_lets_it_start_but_nothing_after_it(
-        fake_ray, monkeypatch, capsys, during):
+def test_ctrl_c_while_ray_or_the_server_starts(fake_ray, monkeypatch, capsys, during):
+    """It finishes its start, but nothing starts after it."""
     started = []
 
     def start(*args, **kwargs):
@@ -345,7 +352,8 @@ def test_ctrl_c_while_ray_or_the_server_starts_lets_it_start_but_nothing_after_i
     assert server.called == (during == "get") and not work.called
 
 
-def test_signals_are_ignored_while_ray_shuts_down_and_then_do_what_they_did(fake_ray):
+def test_signals_are_ignored_while_ray_shuts_down(fake_ray):
+    """Then they do what they did before."""
     def signals():
         return signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     before, inside = signals(), []
@@ -401,8 +409,9 @@ def alive(process):
     return re.findall(running, subprocess.getoutput("ps -e -o sid=,stat=,args="), re.M)
 
 
-def test_all_processes_have_the_settings_of_the_run_and_each_worker_its_own_seed(start):
-    """Together they stop at --max-frames, and only the one that was started makes files."""
+def test_all_processes_have_the_settings_of_the_run(start):
+    """Each worker has its own seed. Together they stop at --max-frames, and only the process that
+    was started makes files."""
     process = start("--max-frames", 3000, "--checkpoint", "saved", "--logdir", "log")
     status, out, err = helpers.finish(process)
     assert (status, err) == (NOT_LEARNED, "")
@@ -421,7 +430,8 @@ def test_all_processes_have_the_settings_of_the_run_and_each_worker_its_own_seed
     pytest.param(None, "SIGINT", id="Ctrl-C, then others"),
     pytest.param("SIGSTOP", "SIGTERM", marks=pytest.mark.long, id="SIGTERM, the server hangs"),
     pytest.param("SIGKILL", None, marks=pytest.mark.long, id="the server is killed")])
-def test_a_run_saves_and_leaves_no_process_whatever_ends_it(start, to_server, to_script):
+def test_whatever_ends_a_run_leaves_no_process(start, to_server, to_script):
+    """What was learned is saved."""
     process = start("--checkpoint", "saved")
     helpers.begin(process, "mean")
     assert len(alive(process)) >= 4  # also the server and two workers

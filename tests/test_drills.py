@@ -55,7 +55,8 @@ STAGES = [(" 50 episodes: ", 0.5), ("Threshold", 0.05), ("Learned", 1.0), ("An e
 
 @posix
 @pytest.mark.parametrize("number", MOMENTS)
-def test_ctrl_c_at_a_random_moment_ends_and_saves_and_finished_films_are_whole(tmp_path, number):
+def test_ctrl_c_at_a_random_moment(tmp_path, number):
+    """The script ends and saves, and finished films are whole."""
     text, latest = STAGES[number % len(STAGES)]
     delay = random.Random(f"Ctrl-C {number}").uniform(0, latest)
     process = start_with(Announced, "--seed", 1, cwd=tmp_path)
@@ -80,8 +81,8 @@ def test_ctrl_c_at_a_random_moment_ends_and_saves_and_finished_films_are_whole(t
 @pytest.mark.parametrize("signals, pause", [
     ("INT", 0), ("TERM", 0), ("INT INT INT", 0.03), ("INT TERM TERM", 0.03), ("TERM INT", 0.15),
     (30 * "TERM INT ", 0.1)])
-def test_ctrl_c_and_sigterm_soon_after_the_first_line_save_however_often_they_come(
-        tmp_path, signals, pause):
+def test_ctrl_c_and_sigterm_save_however_often(tmp_path, signals, pause):
+    """Also if they come soon after the first line."""
     process = start("--render", "none", "--checkpoint", "saved", cwd=tmp_path)
     begin(process, "Seed ")
     for name in signals.split():
@@ -109,7 +110,8 @@ class Filming(a3c.Environment):
 
 
 @posix
-def test_ctrl_c_while_a_film_is_made_ends_the_script_with_one_line_and_no_traceback(tmp_path):
+def test_ctrl_c_while_a_film_is_made(tmp_path):
+    """The script ends with one line, and no traceback of the film that fails."""
     status, out, err = finish(start_with(Filming, "--workers", 1, cwd=tmp_path))
     frames = frames_saved(tmp_path / "saved")
     assert (status, err) == (INTERRUPTED, f"Stopped after {frames} frames\n")
@@ -119,8 +121,8 @@ def test_ctrl_c_while_a_film_is_made_ends_the_script_with_one_line_and_no_traceb
 @posix
 @pytest.mark.parametrize("place", ["prepare_films", "open_session", "LocalBrain._build_graph",
                                    "ParameterServer.initialize", "open_curves"])
-def test_ctrl_c_before_the_threads_start_ends_the_run_before_its_first_frame(
-        monkeypatch, capfd, saved, place):
+def test_ctrl_c_before_the_threads_start(monkeypatch, capfd, saved, place):
+    """The run ends before its first frame, and what was saved earlier stays."""
     def press(*args):
         signal.raise_signal(signal.SIGINT)
         return original(*args)
@@ -133,7 +135,8 @@ def test_ctrl_c_before_the_threads_start_ends_the_run_before_its_first_frame(
 
 
 @posix
-def test_ctrl_c_while_a_finished_run_is_saved_changes_nothing(tmp_path, capfd):
+def test_ctrl_c_while_a_finished_run_is_saved(tmp_path, capfd):
+    """It comes too late to change anything."""
     class Server(a3c.ParameterServer):
         def initialize(self):
             super().initialize()
@@ -162,7 +165,8 @@ class Hanging(a3c.Environment):
 
 
 @posix
-def test_ctrl_c_twice_ends_the_script_and_saves_even_if_a_thread_hangs(tmp_path, saved):
+def test_ctrl_c_twice_while_a_thread_hangs(tmp_path, saved):
+    """The script ends and saves all the same."""
     process = start_with(Hanging, "--render", "none", "--workers", 1, cwd=tmp_path)
     begin(process, "hangs")
     process.send_signal(signal.SIGINT)
@@ -173,7 +177,8 @@ def test_ctrl_c_twice_ends_the_script_and_saves_even_if_a_thread_hangs(tmp_path,
     assert frames_saved(saved) == 51
 
 
-def test_a_passed_evaluation_ends_the_script_and_saves_even_if_a_thread_hangs(tmp_path):
+def test_a_passed_evaluation_while_a_thread_hangs(tmp_path):
+    """The script saves, shows the policy and ends all the same."""
     words = "--render", "none", "--workers", 2
     status, out, err = finish(start_with(Hanging, *words, cwd=tmp_path), seconds=60)
     assert (status, err) == (LEARNED, "") and "Test episode 3" in out
@@ -185,8 +190,8 @@ def test_a_passed_evaluation_ends_the_script_and_saves_even_if_a_thread_hangs(tm
 @pytest.mark.parametrize("victim, films, error", [
     ("local_thread2", False, ValueError), ("local_thread2", False, SystemExit),
     ("test_thread", False, ValueError), ("test_thread", True, ValueError)])
-def test_an_exception_in_any_thread_ends_all_threads_and_the_error_names_the_one_that_failed(
-        tmp_path, monkeypatch, saved, victim, films, error):
+def test_an_error_names_the_thread_that_failed(tmp_path, monkeypatch, saved, victim, films, error):
+    """An exception in any thread ends all of them, and what was learned is saved."""
     class Failing(a3c.Environment):
         def run(self):
             self.fail(films=False)
@@ -231,8 +236,8 @@ class StatesNaN(a3c.Environment):
 
 
 @pytest.mark.parametrize("environment", [RewardsNaN, StatesNaN])
-def test_after_a_gradient_of_nan_the_last_line_names_the_thread_and_what_is_saved_is_finite(
-        tmp_path, saved, environment):
+def test_a_gradient_of_nan_names_its_thread(tmp_path, saved, environment):
+    """What is saved is finite, so that a user can go on from it."""
     process = start_with(environment, "--render", "none", "--workers", 2, cwd=tmp_path)
     status, out, err = finish(process)
     assert status == FAILED and "earned" not in out  # neither Learned nor Not learned
@@ -264,7 +269,7 @@ class FolderLost(a3c.Environment):
 
 @posix
 @pytest.mark.parametrize("environment", [DiskFull, FolderLost])
-def test_a_save_that_fails_at_the_end_is_one_line(tmp_path, saved, environment):
+def test_a_last_save_that_fails_is_one_line(tmp_path, saved, environment):
     words = "--render", "none", "--workers", 1, "--max-frames", 50
     status, out, err = finish(start_with(environment, *words, cwd=tmp_path))
     assert (status, err.count("\n")) == (FAILED, 1) and err.startswith("saving failed: "), err
@@ -273,14 +278,15 @@ def test_a_save_that_fails_at_the_end_is_one_line(tmp_path, saved, environment):
 
 
 @posix
-def test_a_policy_that_cannot_be_saved_is_not_said_to_be_learned_and_is_not_filmed(tmp_path):
+def test_a_policy_not_saved_is_not_called_learned(tmp_path):
+    """And it isn't filmed."""
     status, out, err = finish(start_with(DiskFull, "--workers", 1, cwd=tmp_path))
     assert (status, err.count("\n")) == (FAILED, 1) and err.startswith("saving failed: "), err
     assert "Evaluation: " in out and "Learned" not in out
     assert not list(tmp_path.glob("movie/A3C/*"))
 
 
-def test_a_save_that_fails_while_a_run_learns_ends_the_run(tmp_path, monkeypatch):
+def test_a_save_that_fails_ends_a_run(tmp_path, monkeypatch):
     class Server(a3c.ParameterServer):
         def initialize(self):
             super().initialize()
@@ -295,7 +301,8 @@ def test_a_save_that_fails_while_a_run_learns_ends_the_run(tmp_path, monkeypatch
 
 
 @posix
-def test_a_curve_that_cannot_be_written_ends_the_run_in_one_line(tmp_path):
+def test_a_curve_not_written_ends_the_run(tmp_path):
+    """In one line, which names the thread."""
     words = "--render", "none", "--workers", 1, "--logdir", "curves"
     status, out, err = finish(start_with(DiskFull, *words, cwd=tmp_path))
     assert (status, err.count("\n")) == (FAILED, 1), err
@@ -304,9 +311,8 @@ def test_a_curve_that_cannot_be_written_ends_the_run_in_one_line(tmp_path):
 
 @pytest.mark.parametrize("fails", ["nothing", "preparing", "building", "starting", "learning"])
 @unittest.mock.patch.dict(os.environ, {"MINE": "1"})
-def test_after_main_ctrl_c_and_the_environment_variables_are_as_before(
-        tmp_path, monkeypatch, fails):
-    """Films need a variable, so there is one to remove."""
+def test_main_puts_ctrl_c_and_environment_variables_back(tmp_path, monkeypatch, fails):
+    """However it ends. Films need a variable, so there is one to remove."""
     class Environment(a3c.Environment):
         def __init__(self, *args):
             super().__init__(*args)
@@ -361,7 +367,8 @@ def test_the_shared_core_is_one_that_the_process_may_use(monkeypatch):
 
 @linux
 @pytest.mark.parametrize("share", [True, False])
-def test_learners_share_one_core_unless_told_not_to_and_other_threads_are_free(monkeypatch, share):
+def test_only_learners_share_one_core(monkeypatch, share):
+    """Unless they are told not to."""
     class Environment(a3c.Environment):
         def reset(self, env):
             cores[threading.current_thread().name] |= {frozenset(os.sched_getaffinity(0))}

@@ -34,7 +34,8 @@ def play(env, learning):
     return score, progress, names, arguments
 
 
-def test_a_learner_pulls_plays_ten_steps_or_to_the_end_and_updates():
+def test_a_learner_pulls_plays_and_updates():
+    """It plays ten steps, or fewer up to the end of the episode."""
     env = EndsAt(12, reward=2.5)
     score, progress, names, arguments = play(env, learning=True)
     step = ["next_frame", "act", "step", "reward", "advantage_push_local_brain"]
@@ -48,7 +49,8 @@ def test_a_learner_pulls_plays_ten_steps_or_to_the_end_and_updates():
 
 
 @pytest.mark.parametrize("falls", [12, None])
-def test_the_test_thread_only_plays_and_takes_the_likeliest_actions(falls):
+def test_the_test_thread_only_plays(falls):
+    """It takes the likeliest actions, and its steps don't count as frames."""
     env, steps = EndsAt(falls, reward=-1.0), falls or 200
     score, progress, names, arguments = play(env, learning=False)
     assert names == ["reset", *["act_greedily", "predict_p", "step"] * steps]
@@ -58,7 +60,8 @@ def test_the_test_thread_only_plays_and_takes_the_likeliest_actions(falls):
 
 
 @pytest.mark.parametrize("learning", [True, False])
-def test_a_stop_ends_an_episode_before_its_next_step(learning):
+def test_a_stop_ends_an_episode_at_once(learning):
+    """Before its next step."""
     class Stops(EndsAt):
         def step(self, action):
             if self.now == 4:
@@ -73,8 +76,9 @@ def test_a_stop_ends_an_episode_before_its_next_step(learning):
 
 
 @pytest.mark.parametrize("falls, last", [(12, -1), (198, -1), (199, 1), (200, 1), (None, 1)])
-def test_a_learners_rewards_are_0_but_at_the_end_minus_1_and_from_step_199_on_plus_1(falls, last):
-    """The environment's own rewards, 2.5 a step, don't count."""
+def test_only_the_end_is_rewarded(falls, last):
+    """With 1 from step 199 on, before that with -1. The environment's own rewards, 2.5 a step,
+    don't count."""
     _, _, _, arguments = play(EndsAt(falls, reward=2.5), learning=True)
     R = np.array([sample[2] for sample in arguments["train_push"]])
     np.testing.assert_allclose(R[:-5], 0)  # the last reward reaches five steps back
@@ -86,10 +90,10 @@ def test_a_learners_rewards_are_0_but_at_the_end_minus_1_and_from_step_199_on_pl
     pytest.param(None, True, True, id="a time limit that is an end"),
     pytest.param(None, False, False, id="a time limit that is no end"),
     pytest.param(200, False, True, id="the pole falls at the time limit")])
-def test_v_of_an_episodes_last_state_counts_only_after_a_time_limit_that_is_no_end(
-        monkeypatch, falls, limit_is_end, terminal):
-    """`reward`, which another environment replaces, is told at each step what has happened, and
-    `advantage_push_local_brain` also whether the step is terminal."""
+def test_whether_v_of_the_last_state_counts(monkeypatch, falls, limit_is_end, terminal):
+    """It does only after a time limit that is no end. `reward`, which another environment replaces,
+    is told at each step what has happened, and `advantage_push_local_brain` also whether the step
+    is terminal."""
     monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", limit_is_end)
     env, last = EndsAt(falls), falls or 200
     _, _, _, arguments = play(env, learning=True)
@@ -105,7 +109,7 @@ def test_v_of_an_episodes_last_state_counts_only_after_a_time_limit_that_is_no_e
     np.testing.assert_allclose(discounts[-5:], 0.99 ** np.array([5, 4, 3, 2, 1]) * (not terminal))
 
 
-def test_each_thread_has_its_own_environment_agent_and_brain():
+def test_threads_share_no_environment_agent_or_brain():
     built = Built(2)
     for part in ("env.unwrapped", "agent", "agent.rng", "agent.memory", "agent.brain",
                  "agent.brain.train_queue"):
@@ -115,7 +119,8 @@ def test_each_thread_has_its_own_environment_agent_and_brain():
 
 
 @pytest.mark.parametrize("tmax", [10, 2])  # 2: some updates find no sample
-def test_each_state_with_the_action_played_in_it_is_used_in_one_update(monkeypatch, tmax):
+def test_each_state_is_used_in_one_update(monkeypatch, tmax):
+    """With the action that was played in it."""
     monkeypatch.setattr(a3c, "Tmax", tmax)
     built, played = Built(1), []
     [brain], [learner] = built.brains, built.learners
@@ -141,7 +146,8 @@ def test_each_reset_takes_another_seed_from_the_threads_own_random_numbers():
     assert seeds[:3] == seeds[3:6] and len({*seeds}) == 6
 
 
-def test_each_episode_of_each_thread_starts_differently_and_the_same_seed_repeats_all_starts():
+def test_each_episode_starts_differently():
+    """In each thread. The same --seed repeats all starts, whatever other threads draw."""
     class Environment(a3c.Environment):
         def __init__(self, *args):
             super().__init__(*args)
@@ -158,7 +164,8 @@ def test_each_episode_of_each_thread_starts_differently_and_the_same_seed_repeat
     assert first == again and len({*first, *other}) == 12
 
 
-def test_a_wrong_number_of_actions_is_noticed_before_anything_is_learned(monkeypatch, capsys):
+def test_a_wrong_number_of_actions_is_noticed(monkeypatch, capsys):
+    """Before anything is learned."""
     class Uncountable(a3c.Environment):
         def make(self, render_mode=None):
             env = EndsAt()

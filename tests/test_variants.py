@@ -81,8 +81,9 @@ TO_LEARN = {"clipped": 300_000, "distributed": 300_000, "ga3c": 500_000, "memory
     *[(name, 300, 2, NOT_LEARNED) for name in NAMES],
     *[pytest.param(name, frames, 8, LEARNED, marks=pytest.mark.long)
       for name, frames in TO_LEARN.items()]])
-def test_each_variant_starts_and_saves_films_what_it_saved_and_in_long_tests_learns(
+def test_each_variant_starts_saves_and_plays(
         tmp_path, monkeypatch, put_back, name, frames, workers, status):
+    """It films what it has saved. In the long tests it learns."""
     process = start("--render", "none", "--seed", 100, "--max-frames", frames, "--workers", workers,
                     "--checkpoint", "saved", cwd=tmp_path, program=VARIANTS / f"{name}.py")
     assert finish(process, seconds=840)[0] == status
@@ -120,9 +121,8 @@ def test_a_variant_has_the_scripts_settings_but_for_those_in_the_variants_page(
     assert settings(**classes_of(module(name), *words)) == wanted
 
 
-def test_programs_can_be_configured_one_after_the_other_and_keep_what_the_user_has_set(
-        monkeypatch, put_back):
-    """As in a notebook."""
+def test_programs_can_be_configured_in_turn(monkeypatch, put_back):
+    """As in a notebook. What the user has set stays."""
     monkeypatch.setattr(a3c, "LOSS_V", 0.25)
     programs = memory, pong, memory_pendulum, clipped, pendulum, memory_pong, memory, clipped
     before, found = a3c.constants(), {}
@@ -137,7 +137,7 @@ def test_programs_can_be_configured_one_after_the_other_and_keep_what_the_user_h
     (memory, memory.Positions, "positions", [0, 1, 2], r"shape \(3,\), but .* `seen` is 2"),
     (pendulum, a3c, "NUM_ACTIONS", 4, r"shape \(1,\), but NUM_ACTIONS, .* is 4"),
     (pendulum, a3c, "NUM_STATES", 2, "state_scale has 3 numbers, but NUM_STATES is 2")])
-def test_settings_that_a_variant_cannot_train_with_are_refused_in_one_line(
+def test_unfit_settings_are_refused_in_one_line(
         monkeypatch, capsys, put_back, variant, owner, name, value, error):
     def configure_wrongly(*args, rightly=variant.configure):
         rightly(*args)
@@ -163,7 +163,7 @@ PAIRS = [(program, row[0], cell) for row in ROWS for program, cell in zip(HEADER
     (ga3c, None, {"brain_class": returns.GAE}, "with GAE"),
     (ga3c, None, {"agent_class": memory.Agent}, "an LSTM"),
     (distributed, None, {"server_class": synchronous.Server}, "with synchronous.py")])
-def test_what_a_program_cannot_run_with_is_refused_in_one_line(
+def test_unfit_classes_are_refused_in_one_line(
         monkeypatch, capsys, fake_ray, program, setting, classes, error):
     if setting:
         monkeypatch.setattr(program, setting, set())
@@ -175,8 +175,8 @@ def test_what_a_program_cannot_run_with_is_refused_in_one_line(
 
 
 @pytest.mark.parametrize("of_program, of_variant, goes", PAIRS)
-def test_a_variants_classes_train_in_another_program_just_where_the_table_says_so(
-        put_back, fake_ray, of_program, of_variant, goes):
+def test_what_goes_with_what(put_back, fake_ray, of_program, of_variant, goes):
+    """A variant's classes train in another program, or are refused there."""
     program, classes = module(of_program), classes_of(module(of_variant))
     del classes["worker_class"]  # the program has its own
     words = ["--max-frames", 100, "--workers", 2]
@@ -203,9 +203,10 @@ def normalized():
 
 
 @pytest.mark.parametrize("program", [a3c, synchronous, ga3c, distributed])
-def test_shared_sums_are_those_of_all_states_and_are_pulled_used_saved_and_played_with(
+def test_shared_sums_are_those_of_all_states(
         monkeypatch, rng, normalized, fake_ray, tmp_path, program):
-    """A round of waiting learners adds the mean of its samples, other updates add sums."""
+    """They are also pulled, used, saved and played with. A round of waiting learners adds the mean
+    of its samples, other updates add sums."""
     class Brain(normalized[1]):
         def update_parameter_server(self):
             trained.append([s for s, *_ in self.train_queue])
@@ -236,7 +237,7 @@ def test_shared_sums_are_those_of_all_states_and_are_pulled_used_saved_and_playe
 
 
 @pytest.mark.parametrize("program", [synchronous, distributed])
-def test_a_variable_that_the_loss_does_not_reach_stays_as_it_is(fake_ray, program):
+def test_a_variable_outside_the_loss_stays(fake_ray, program):
     class Server(a3c.ParameterServer):
         def _build_model(self):
             a3c.layer("unused", 2, 3)
@@ -248,7 +249,8 @@ def test_a_variable_that_the_loss_does_not_reach_stays_as_it_is(fake_ray, progra
     assert not np.array_equal(used[-1], server.first[-1])
 
 
-def test_the_constants_that_other_processes_get_may_be_numbers_of_numpy(monkeypatch):
+def test_constants_may_be_numbers_of_numpy(monkeypatch):
+    """Other processes get these, too."""
     monkeypatch.setattr(a3c, "GAMMA", np.float32(0.5))
     assert a3c.constants()["GAMMA"] == 0.5
 
@@ -259,9 +261,9 @@ def test_the_constants_that_other_processes_get_may_be_numbers_of_numpy(monkeypa
     (clipped.Clipping, 0.5, 150_000), (clipped.Clipping, 50, 150_000),
     (clipped.FallingRate, 0.5, 150_000), (clipped.Server, 0.5, 150_000),
     (clipped.Server, 0.5, 400_000)])
-def test_an_update_with_clipped_gradients_a_falling_rate_or_both_equals_numpy(
-        monkeypatch, rng, server_class, max_norm, frames):
-    """A norm of 0.5 clips these gradients, 50 doesn't. At 300,000 frames the rate has become 0."""
+def test_an_update_equals_numpy(monkeypatch, rng, server_class, max_norm, frames):
+    """With clipped gradients, a falling rate or both. A norm of 0.5 clips these gradients, 50
+    doesn't. At 300,000 frames the rate has become 0."""
     monkeypatch.setattr(clipped.Clipping, "max_norm", max_norm)
     built = Built(1, server_class=server_class)
     randomize(built.server.session, built.brains[0].weights, rng)
@@ -284,8 +286,8 @@ def test_an_update_with_clipped_gradients_a_falling_rate_or_both_equals_numpy(
 @pytest.mark.parametrize("max_frames, end, said", [
     (40_000, 290_000, ""),
     (60_000, 300_000, "The learning rate is 0 after 300000 frames, and the run ends\n")])
-def test_clipped_ends_where_its_rate_is_0_says_so_and_counts_frames_of_earlier_runs(
-        monkeypatch, capsys, max_frames, end, said):
+def test_clipped_ends_where_its_rate_is_0(monkeypatch, capsys, max_frames, end, said):
+    """It says so, and counts the frames of earlier runs."""
     def continue_after_250_000_frames(server):
         server.progress.max_frames += 250_000
     monkeypatch.setattr(a3c.ParameterServer, "initialize", continue_after_250_000_frames)
@@ -422,8 +424,8 @@ def test_pendulums_loss_and_its_gradients_equal_numpy(put_back, rng, dimensions)
         np.testing.assert_allclose(g, wanted, rtol=1e-4, atol=1e-6)
 
 
-def test_greedy_torques_are_the_mean_and_others_are_drawn_with_the_spread_and_not_cut_at_2(
-        monkeypatch):
+def test_greedy_torques_are_the_mean(monkeypatch):
+    """Others are drawn with the spread, and not cut at 2."""
     monkeypatch.setattr(a3c, "NUM_ACTIONS", 4)  # two torques
     brain = unittest.mock.Mock()
     brain.predict_p.return_value = np.array([[1, -1.75, 0.1, 0.3]])  # means, then spreads
@@ -436,7 +438,8 @@ def test_greedy_torques_are_the_mean_and_others_are_drawn_with_the_spread_and_no
     np.testing.assert_allclose(drawn.std(axis=0), [0.1, 0.3], rtol=0.06)
 
 
-def test_pendulums_rewards_from_minus_16_to_0_are_scaled_to_half_of_one_around_0(build):
+def test_pendulums_rewards_are_scaled(build):
+    """From -16 ... 0 to -0.5 ... 0.5."""
     environment = build(pendulum).learners[0].environment
     for r, scaled in (-16.0, -0.5), (-8.0, 0), (0.0, 0.5):
         assert environment.reward(None, None, r, None, 3, False) == scaled
@@ -457,8 +460,9 @@ def test_variants_with_memory_see_positions_but_no_velocities(
     np.testing.assert_array_equal(partly, whole[positions])
 
 
-def test_samples_hold_the_memory_of_their_own_thread_and_episode(build):
-    """Calls by others don't change it. Each episode, also one that is shown, begins with zeros."""
+def test_samples_hold_the_memory_of_their_episode(build):
+    """And of their thread: calls by others don't change it. Each episode, also one that is shown,
+    begins with zeros."""
     built = build(memory, learners=2, Tmax=1000)  # one update an episode
     environment, other = (learner.environment for learner in built.learners)
     agent, brain, before = environment.agent, environment.agent.brain, []  # the memories
@@ -489,9 +493,10 @@ def test_samples_hold_the_memory_of_their_own_thread_and_episode(build):
     (memory, a3c.LocalBrain, [1] * 20, 0.99 * 0.95),
     (memory_pendulum, pendulum.Brain, [[1.0]] * 20, 0.9 * 0.95),
     (memory_pong, a3c.LocalBrain, [1] * 20, 0.99 * 1)])
-def test_a_loss_with_memory_and_its_gradients_are_those_of_generalized_advantages(
+def test_a_loss_with_memory_has_generalized_advantages(
         put_back, rng, variant, without_memory, actions, gamma_lambda):
-    """A brain without memory has the same loss, if it is given those sums as advantages (GAE)."""
+    """A brain without memory has the same loss and gradients, if it is given those sums as
+    advantages (GAE)."""
     brain = object.__new__(classes_of(variant)["brain_class"])  # its loss needs no network
     delta = rng.normal(size=20)
     advantage = [sum(gamma_lambda ** (u - t) * delta[u] for u in range(t, 20)) for t in range(20)]
@@ -548,7 +553,8 @@ def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
     assert sum(sizes) + rest + learners_rest == 2000
 
 
-def test_ga3cs_age_is_the_number_of_updates_since_the_samples_were_begun(build, rng, points):
+def test_ga3cs_age_counts_updates(build, rng, points):
+    """Those since the samples of an update were begun."""
     built = build(ga3c)
     brain, trainer = built.brains[0], built.learners[-1]
     brain.pull_parameter_server()
@@ -561,7 +567,7 @@ def test_ga3cs_age_is_the_number_of_updates_since_the_samples_were_begun(build, 
     assert built.server.updates == 3 + 1
 
 
-def test_what_ga3cs_last_learner_gives_just_before_it_ends_is_still_taken():
+def test_ga3cs_last_samples_are_still_taken():
     """The learner plays at the trainer's first look, and has given and ended at the second."""
     def learners():
         if next(plays):
@@ -575,7 +581,8 @@ def test_what_ga3cs_last_learner_gives_just_before_it_ends_is_still_taken():
     assert samples.take() == "the last samples"
 
 
-def test_ga3c_gives_each_learner_the_policy_of_its_own_state(build, rng, points):
+def test_ga3c_gives_each_learner_its_own_policy(build, rng, points):
+    """That of the state it has asked about."""
     built = build(ga3c, learners=8)
     states = rng.normal(size=(8, 1, 4))
     for brain, s in zip(built.brains, states):
@@ -593,8 +600,9 @@ def test_ga3c_gives_each_learner_the_policy_of_its_own_state(build, rng, points)
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 @pytest.mark.parametrize("program", [ga3c, synchronous])
-def test_a_gradient_that_is_not_finite_moves_no_shared_weight(build, monkeypatch, program, number):
-    """It ends the run, and changes nothing that the optimizer or a round keeps either."""
+def test_a_bad_gradient_moves_no_shared_weight(build, monkeypatch, program, number):
+    """One that isn't finite ends the run, and changes nothing that the optimizer or a round keeps
+    either."""
     monkeypatch.setattr(a3c.Environment, "reward", lambda *step: number)
     built = build(program, learners=3)
     kept = sum(getattr(built.server, "kept", {}).values(), [])  # the gradients of a round
@@ -605,8 +613,8 @@ def test_a_gradient_that_is_not_finite_moves_no_shared_weight(build, monkeypatch
     assert same(built.values(shared), before)
 
 
-def test_synchronous_learners_make_one_update_with_the_mean_of_all_their_samples(build, rng):
-    """In the second round the last learner has none."""
+def test_a_round_makes_one_update(build, rng):
+    """With the mean of all learners' samples. In the second round the last learner has none."""
     built = build(synchronous, learners=3)
     server = built.server
     server.wait_until = lambda condition: None  # here they work in turn
@@ -630,13 +638,14 @@ def test_synchronous_learners_make_one_update_with_the_mean_of_all_their_samples
         assert server.frame == frames  # ε follows it
 
 
-def test_synchronous_learners_continue_with_the_epsilon_of_the_checkpoints_frames(saved):
+def test_synchronous_continues_with_the_saved_epsilon(saved):
     """ε follows `frame`, which each update renews. In a run of one frame none does."""
     _, server = run("--checkpoint", saved, "--max-frames", 1, main=synchronous.main)
     assert server.frame == 50
 
 
-def test_synchronous_takes_its_own_classes_too_and_their_subclasses():
+def test_synchronous_takes_its_own_classes_too():
+    """And their subclasses."""
     class Agent(synchronous.Agent):
         on_policy = False
     status, _ = run("--max-frames", 50, main=synchronous.main, server_class=synchronous.Server,
@@ -646,7 +655,7 @@ def test_synchronous_takes_its_own_classes_too_and_their_subclasses():
 
 @pytest.mark.parametrize("learned_mean, frames, return_steps, on_policy", [
     (22, 20_000, 5, True), (199, 1500, 13, False)])
-def test_the_same_seed_gives_the_same_run_of_synchronous_learners(
+def test_a_seed_repeats_a_run_of_synchronous_learners(
         monkeypatch, capsys, learned_mean, frames, return_steps, on_policy):
     """All learners end, whether they learn or use up their frames. In the second case returns have
     more steps than a round, so that some rounds have no samples. A schedule changes the loss."""
@@ -677,8 +686,7 @@ def test_the_same_seed_gives_the_same_run_of_synchronous_learners(
 
 
 @pytest.mark.parametrize("on_policy", [True, False])
-def test_samples_of_synchronous_learners_are_played_with_the_weights_of_their_round(
-        build, monkeypatch, on_policy):
+def test_a_rounds_samples_are_of_its_weights(build, monkeypatch, on_policy):
     """In the script's way, the last four of a segment wait for the next update."""
     def update(brain, really=synchronous.Brain.update_parameter_server):
         sizes.append(len(brain.train_queue))
@@ -696,7 +704,8 @@ def test_samples_of_synchronous_learners_are_played_with_the_weights_of_their_ro
 
 # Pong
 
-def test_pongs_states_are_four_pictures_its_actions_are_three_and_its_rewards_points(put_back):
+def test_pongs_states_actions_and_rewards(put_back):
+    """Four pictures, three actions, and points."""
     pong.configure()
     environment = pong.Environment(unittest.mock.Mock(), unittest.mock.Mock())
     env, ale = environment.env, environment.env.unwrapped.ale
@@ -715,9 +724,9 @@ def test_pongs_states_are_four_pictures_its_actions_are_three_and_its_rewards_po
 
 @pytest.mark.parametrize("n", [20, 5])
 @pytest.mark.parametrize("terminal", [True, False])
-def test_returns_reach_to_the_end_of_their_segment_or_n_steps(monkeypatch, rng, n, terminal):
-    """47 steps are segments of 20 (Pong's Tmax), 20 and 7. If the last step is terminal, V after it
-    doesn't count. The state of step t is the number t."""
+def test_returns_reach_to_their_segments_end(monkeypatch, rng, n, terminal):
+    """Or n steps, if these are fewer. 47 steps are segments of 20 (Pong's Tmax), 20 and 7. If the
+    last step is terminal, V after it doesn't count. The state of step t is the number t."""
     monkeypatch.setattr(a3c, "Tmax", 20)
     monkeypatch.setattr(a3c, "N_STEP_RETURN", n)
     brain = a3c.LocalBrain.__new__(a3c.LocalBrain)  # its queue needs no network
