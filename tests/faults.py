@@ -258,7 +258,7 @@ FAULTS = {
     "test_defaults_are_settings_and_a_random_seed": [
         ("parse", "random.randrange(2 ** 32)", "1")],
 
-    # test_variants.py
+    # test_programs.py
     "test_a_variant_has_the_scripts_settings_but_for_those_in_the_variants_page": [
         ("memory_pendulum.main", "else NoMemory", "else memory.NoMemory")],
     "test_programs_can_be_configured_in_turn": [
