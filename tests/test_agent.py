@@ -14,9 +14,10 @@ LONG = np.random.default_rng(0).normal(size=1000).tolist()
 
 
 def new_agent(p=(0.5, 0.5)):
-    """An agent whose policy is p in every state, and whose brain notes the samples."""
-    brain = unittest.mock.Mock()
+    """An agent whose policy is p in every state, and whose brain keeps the samples."""
+    brain = unittest.mock.Mock(samples=[])
     brain.predict_p.return_value = np.array([p], np.float32)
+    brain.train_push = lambda *sample: brain.samples.append(sample)
     return a3c.Agent(brain, random.Random(0))
 
 
@@ -32,9 +33,8 @@ def test_n_step_returns_equal_sums_of_discounted_rewards(n, gamma, rewards, fell
             done = t == steps - 1
             agent.advantage_push_local_brain(np.full(4, t), t % 2, r, np.full(4, t + 1), done,
                                              done and fell)
-    samples = [call.args for call in agent.brain.train_push.call_args_list]
-    assert len(samples) == steps
-    for t, (s, a, R, s_, discount) in enumerate(samples):
+    assert len(agent.brain.samples) == steps
+    for t, (s, a, R, s_, discount) in enumerate(agent.brain.samples):
         end = min(t + n, steps)  # fewer rewards at the end of the episode
         assert s.tolist() == [t] * 4 and a == t % 2 and s_.tolist() == [end] * 4
         wanted = np.sum(gamma ** np.arange(end - t) * rewards[t:end])

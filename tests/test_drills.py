@@ -79,15 +79,15 @@ def test_ctrl_c_at_a_random_moment(tmp_path, number):
 
 @posix
 @pytest.mark.parametrize("signals, pause", [
-    ("INT", 0), ("TERM", 0), ("INT INT INT", 0.03), ("INT TERM TERM", 0.03), ("TERM INT", 0.15),
-    (30 * "TERM INT ", 0.1)])
+    ("INT", 0), ("INT TERM TERM", 0.03), ("TERM INT", 0.15), (300 * "TERM INT ", 0.05)])
 def test_ctrl_c_and_sigterm_save_however_often(tmp_path, signals, pause):
     """Also if they come soon after the first line."""
     process = start("--render", "none", "--checkpoint", "saved", cwd=tmp_path)
     begin(process, "Seed ")
     for name in signals.split():
-        process.send_signal(signal.Signals["SIG" + name])
-        time.sleep(pause)
+        if process.poll() is None:
+            process.send_signal(signal.Signals["SIG" + name])
+            time.sleep(pause)
     status, _, err = finish(process, seconds=60)
     frames = frames_saved(tmp_path / "saved")
     assert (status, err) == (INTERRUPTED, f"Stopped after {frames} frames\n")
@@ -134,33 +134,14 @@ def test_ctrl_c_before_the_threads_start(monkeypatch, capfd, saved, place):
     assert same(saved_values(saved).values(), before.values()) and frames_saved(saved) == 50
 
 
-@posix
-def test_ctrl_c_while_a_finished_run_is_saved(tmp_path, capfd):
-    """It comes too late to change anything."""
-    class Server(a3c.ParameterServer):
-        def initialize(self):
-            super().initialize()
-            saver = self.checkpoint.saver
-            saver.save = unittest.mock.Mock(wraps=saver.save, side_effect=press)
-
-    def press(*args, **kwargs):
-        signal.raise_signal(signal.SIGINT)
-        return unittest.mock.DEFAULT  # then save
-    words = "--checkpoint", tmp_path, "--max-frames", 100
-    assert run(*words, server_class=Server)[0] == NOT_LEARNED
-    assert capfd.readouterr().err == "" and frames_saved(tmp_path) == 100
-
-
 class Hanging(a3c.Environment):
-    """The first thread hangs in its environment at once. Any policy passes."""
+    """The first thread hangs in its environment at once."""
 
     def run(self):
         def hang(action):
             print("hangs", flush=True)
             threading.Event().wait()
-        a3c.LEARNED_MEAN = 0
-        if threading.current_thread().name == "local_thread1":
-            self.env.step = hang
+        self.env.step = hang
         return super().run()
 
 
@@ -175,14 +156,6 @@ def test_ctrl_c_twice_while_a_thread_hangs(tmp_path, saved):
     status, _, err = finish(process, seconds=60)
     assert (status, err) == (INTERRUPTED, "Stopped after 51 frames\n")
     assert frames_saved(saved) == 51
-
-
-def test_a_passed_evaluation_while_a_thread_hangs(tmp_path):
-    """The script saves, shows the policy and ends all the same."""
-    words = "--render", "none", "--workers", 2
-    status, out, err = finish(start_with(Hanging, *words, cwd=tmp_path), seconds=60)
-    assert (status, err) == (LEARNED, "") and "Test episode 3" in out
-    assert f"Learned after {frames_saved(tmp_path / 'saved')} frames" in out
 
 
 # Failures
@@ -356,13 +329,16 @@ def test_main_puts_ctrl_c_and_environment_variables_back(tmp_path, monkeypatch, 
 # Threads, cores and the graph
 
 @linux
-def test_the_shared_core_is_one_that_the_process_may_use(monkeypatch):
-    """Another program, such as taskset, may have chosen the cores."""
+def test_two_runs_choose_different_allowed_cores(monkeypatch):
+    """Another program, such as taskset, may have chosen these. Two runs that are started at once,
+    whose process numbers differ by one, choose different cores."""
     chosen = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {901, 907})
-    monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: chosen.extend(cores))
-    a3c.share_one_core()
-    assert len(chosen) == 1 and chosen[0] in (901, 907)
+    monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: chosen.append(cores))
+    for number in 5000, 5001:
+        monkeypatch.setattr(os, "getpid", lambda now=number: now)
+        a3c.share_one_core()
+    assert chosen in ([{901}, {907}], [{907}, {901}])
 
 
 @linux

@@ -1,10 +1,10 @@
 """Progress and Worker_thread: counts, the threshold, evaluations, stops."""
-import collections
+import contextlib
 import threading
 import unittest.mock
 
 import pytest
-from helpers import LEARNED, NOT_LEARNED, Built, EndsAt, a3c, options, put, run, same
+from helpers import NOT_LEARNED, Built, a3c, options, put, run, same
 
 ends = pytest.mark.timeout(30)  # with a fault, such a test waits for ever
 
@@ -80,37 +80,26 @@ def test_a_wait_with_a_time_ends_after_it():
     assert progress.wait_for_stop(0.01) is False
 
 
-@pytest.mark.parametrize("error", [ValueError("on purpose"), SystemExit("on purpose")])
+@pytest.mark.parametrize("error", [
+    ValueError("on purpose"), SystemExit("on purpose"), a3c.Stopped()])
 @ends
-def test_a_thread_that_fails_wakes_whoever_waits(error):
-    built, waits = Built(2), threading.Event()  # its set() returns None: no wait ends by itself
-
-    def fail():
-        waits.wait()
-        with built.progress.changed:  # the waiting thread holds it until it sleeps
-            raise error
-    built.learners[0].environment.run = fail
-    built.learners[1].environment.run = lambda: built.progress.wait_until(waits.set)
-    with pytest.raises(type(error), match="on purpose"):
-        built.run()
-    assert built.progress.failure == (error, "local_thread1")
-
-
-@ends
-def test_a_learner_that_ends_wakes_the_test_thread():
-    built, waits = Built(1), threading.Event()
-    [learner], progress = built.learners, built.progress
+def test_a_thread_that_ends_wakes_whoever_waits(error):
+    """Whether it has failed, or nothing was left to do."""
+    built, waits = Built(2), threading.Event()
+    progress, failed = built.progress, not isinstance(error, a3c.Stopped)
 
     def end():
         waits.wait()
         with progress.changed:  # the waiting thread holds it until it sleeps
-            raise a3c.Stopped
-    learner.environment.run = end
-    thread = threading.Thread(target=learner.run)
-    thread.start()
-    progress.wait_until(lambda: waits.set() or not progress.learning_threads)
-    thread.join()
-    assert not progress.stopped and progress.failure is None
+            raise error
+
+    def wait():
+        progress.wait_until(lambda: waits.set() or len(progress.learning_threads) == 1)
+        raise a3c.Stopped
+    built.learners[0].environment.run, built.learners[1].environment.run = end, wait
+    with pytest.raises(type(error), match="on purpose") if failed else contextlib.nullcontext():
+        built.run()
+    assert progress.failure == ((error, "local_thread1") if failed else None)
 
 
 def test_the_first_of_several_errors_is_kept(monkeypatch):
@@ -171,38 +160,23 @@ def test_a_run_ends_with_its_threads(monkeypatch, said, returns_at_once, says):
     assert said == says
 
 
-@pytest.mark.parametrize("score, says", [
-    (0, ["Not"]), (200, ["Threshold", "Evaluation", "Learned"])])
-def test_a_hanging_learner_is_awaited_a_while(said, score, says):
+@pytest.mark.parametrize("learned_mean, says", [
+    (200, ["Not"]), (0, ["Threshold", "Evaluation", "Learned", "Test", "Test", "Test"])])
+@ends
+def test_a_hanging_learner_is_awaited_a_while(monkeypatch, said, learned_mean, says):
     """After the last frame, or after an evaluation that has passed."""
-    built, goes_on = Built(2, max_frames=20), threading.Event()
-    progress, wait_for, times = built.progress, built.progress.changed.wait_for, []
-
-    def wait_a_little(condition, seconds=None):
-        if seconds is not None:
-            times.append(seconds)
-            return wait_for(condition, 0.05)
-        assert wait_for(condition, 20), "this would wait for ever"
-
-    def hang():
-        goes_on.wait()
-        progress.next_frame()
-
-    def learn():
-        progress.next_frame()
-        return score
-    progress.changed.wait_for = wait_a_little
-    built.learners[0].environment.run, built.learners[1].environment.run = hang, learn
-    built.tester.environment.play = lambda env: 200
-    threads = [threading.Thread(target=learner.run) for learner in built.learners]
-    for thread in threads:
-        thread.start()
-    built.tester.run()
-    hung = "local_thread1" in progress.learning_threads
+    class Environment(a3c.Environment):
+        def run(self):
+            if threading.current_thread().name == "local_thread1":
+                goes_on.wait()
+            return super().run()
+    goes_on = threading.Event()
+    monkeypatch.setattr(a3c, "GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(a3c, "LEARNED_MEAN", learned_mean)
+    _, server = run("--workers", 2, "--max-frames", 3000, environment_class=Environment)
+    hung = set(server.progress.learning_threads)
     goes_on.set()
-    for thread in threads:
-        thread.join()
-    assert hung and said == says and set(times) == {1.5}
+    assert hung == {"local_thread1"} and said[-len(says):] == says
 
 
 # Locks
@@ -319,28 +293,3 @@ def test_weights_that_pass_are_kept_and_saved():
     assert len(evaluated) == 10 and all(same(weights, first) for weights in evaluated)
     assert not built.progress.learning_threads and same(saved, first)
     assert same(built.values(server.weights), first)
-
-
-def test_the_threshold_may_be_negative(monkeypatch):
-    """Threshold and evaluation follow the settings. The score of each episode is -5."""
-    monkeypatch.setattr(a3c, "LEARNED_MEAN", -6)
-    monkeypatch.setattr(a3c, "THRESHOLD_EPISODES", 3)
-    monkeypatch.setattr(a3c, "EVALUATION_EPISODES", 4)
-    played = collections.Counter()
-
-    class Environment(a3c.Environment):
-        def make(self, render_mode=None):
-            return EndsAt(falls=5, reward=-1.0)
-
-        def run(self):
-            score = super().run()
-            played["to learn"] += 1
-            return score
-
-        def play(self, env):
-            score = super().play(env)
-            played["greedily"] += 1
-            return score
-    status, server = run("--test-episodes", 1, "--max-frames", 99, environment_class=Environment)
-    assert status == LEARNED and server.progress.frames == 3 * 5
-    assert played == {"to learn": 3, "greedily": 4 + 1}  # evaluation and test episode
