@@ -424,14 +424,6 @@ def test_films_need_an_ffmpeg_that_works(tmp_path, ffmpeg):
     assert "argument --render: " in line and line.endswith(" (see requirements.txt, or try none)\n")
 
 
-@linux
-def test_a_window_without_a_screen_is_refused(tmp_path):
-    """DISPLAY names one that isn't there."""
-    env = environment_variables(DISPLAY=":99")
-    line = refusal_of(start("--render", "human", cwd=tmp_path, env=env))
-    assert "argument --render: no window can open here" in line and not list(tmp_path.iterdir())
-
-
 def test_all_settings_have_their_values():
     """Results on the pages were measured with these. Whoever changes one changes it here, too."""
     assert a3c.constants() == {

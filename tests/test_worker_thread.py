@@ -143,14 +143,6 @@ def test_ctrl_c_wakes_whoever_waits():
     thread.join()
 
 
-def test_a_stopped_run_says_nothing_more(said):
-    """Not even "Not learned", although no learner is left."""
-    built = Built(1)
-    built.progress.interrupt()
-    built.run()
-    assert said == [] and not built.progress.learning_threads
-
-
 @pytest.mark.parametrize("returns_at_once, says", [("learn", ["Seed", "Not"]), ("test", ["Seed"])])
 @ends
 def test_a_run_ends_with_its_threads(monkeypatch, said, returns_at_once, says):
