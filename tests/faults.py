@@ -1,7 +1,8 @@
 """Faults that the tests have to catch, {test: its faults}. The test says what a fault would break.
 
-A fault: the function or setting, what stands in it, what to put there. `python tests/sabotage.py`
-puts one after the other into a copy of the programs, where the test has to turn red.
+A fault: the function or setting, what stands in it, what to put there, and why, if the test doesn't
+say it. `python tests/sabotage.py` puts one after the other into a copy of the programs, where the
+test has to turn red.
 """
 
 FAULTS = {
@@ -17,13 +18,11 @@ FAULTS = {
     "test_greedy_play_takes_the_likeliest_action": [
         ("Agent.act_greedily", "return p.index(max(p))", "return self.explore(p, 10 ** 9)"),
         ("Agent.policy", "s[np.newaxis]", "s")],
-
     # test_clipped.py
     "test_an_update_equals_numpy": [("clipped.Clipping.build_update", "self.max_norm", "1e9")],
     "test_clipped_ends_where_its_rate_is_0": [
         ("clipped.FallingRate.initialize", "self.progress.max_frames > self.anneal_frames", "True"),
         ("clipped.FallingRate.initialize", ".max_frames = ", ".others = ")],
-
     # test_distributed.py
     "test_updates_through_a_worker_equal_the_scripts": [
         ("distributed.RealServer.__init__", "self.variables, values",
@@ -84,7 +83,6 @@ FAULTS = {
         ("distributed.work", "vars(a3c).update(constants)", "pass"),
         ("distributed.RealServer.__init__", "vars(a3c).update(constants)", "pass"),
         ("distributed.start_ray", "signal.getsignal(signal.SIGINT)", "signal.SIG_DFL")],
-
     # test_drills.py
     "test_ctrl_c_and_sigterm_save_however_often": [
         ("signals_stop", "progress.interrupt()", "None"),
@@ -112,7 +110,8 @@ FAULTS = {
     "test_a_policy_not_saved_is_not_called_learned": [
         ("Worker_thread.evaluate", "progress.raise_if_stopped()", "pass")],
     "test_a_save_that_fails_ends_a_run": [
-        ("main", "server.checkpoint.save()\n                next_save", "next_save")],
+        ("main", "server.checkpoint.save()\n                next_save", "next_save"),
+        ("Progress.wait_for_stop", "self.stopped, seconds)", "self.stopped)")],
     "test_a_curve_not_written_ends_the_run": [
         ("open_curves", ", session=session", ""),
         ("Progress.add_to_curves", "OSError(reason(error)) from error", "")],
@@ -129,7 +128,6 @@ FAULTS = {
         ("Worker_thread.learn", "SHARE_ONE_CORE", "True"),
         ("share_one_core", "sched_setaffinity(0,", "sched_setaffinity(os.getpid(),")],
     "test_the_graph_is_finalized_before_any_thread_plays": [("main", "graph.finalize()", "pass")],
-
     # test_environment.py
     "test_a_learner_pulls_plays_and_updates": [
         ("Environment.run", "if step % Tmax == 0", "if step == 0"),
@@ -153,13 +151,11 @@ FAULTS = {
         ("Environment.run", "done, terminal)", "done, terminated)"),
         ("Environment.run", "truncated and TIME_LIMIT_IS_END", "truncated"),
         ("Environment.run", "s_, step, done)", "s_, step, terminal)"),
-        ("Environment.run", "self.reward(s, a, r, s_,", "self.reward(s_, a, r, s_,")],
+        ("Environment.run", "self.reward(s, a, r, s_,", "self.reward(s_, a, r, s_,"),
+        ("Environment.run", "brain(s, a,", "brain(s, 0,")],
     "test_threads_share_no_environment_agent_or_brain": [
         ("Environment.__init__", "self.make()",
          'vars(self.progress).setdefault("env", self.make())')],
-    "test_each_state_is_used_in_one_update": [
-        ("LocalBrain.update_parameter_server", "self.train_queue.clear()", "pass"),
-        ("Environment.run", "brain(s, a,", "brain(s, 0,")],
     "test_each_episode_starts_differently": [
         ("Environment.reset", "self.agent.rng.randrange(2 ** 31)", "0"),
         ("Environment.reset", "self.agent.rng", "random"),
@@ -168,7 +164,6 @@ FAULTS = {
     "test_a_wrong_number_of_actions_is_noticed": [
         ("Environment.__init__", "not in (NUM_ACTIONS, None)", "is None"),
         ("Environment.__init__", "(NUM_ACTIONS, None)", "(NUM_ACTIONS,)")],
-
     # test_ga3c.py
     "test_ga3c_plays_every_frame_and_loses_no_sample": [
         ("ga3c.AskingBrain.update_parameter_server", "self.train_queue = []", "pass"),
@@ -183,7 +178,6 @@ FAULTS = {
     "test_ga3cs_queues_are_limited": [
         ("ga3c.main", "maxsize=4", "maxsize=0"),
         ("ga3c.main", "maxsize=progress.options.workers", "maxsize=0")],
-
     # test_memory.py
     "test_networks_with_memory_equal_numpy": [
         ("memory_pendulum.Server._build_model", "[x, h_critic]", "[x, h_actor]")],
@@ -193,7 +187,6 @@ FAULTS = {
         ("memory.Agent.advantage_push_local_brain", "s_ = self.with_memory(s_)", "pass"),
         ("memory.Remembering.reset", "self.agent.forget()",
          "env is self.env and self.agent.forget()")],
-
     # test_network.py
     "test_the_policy_of_float64_states_equals_numpy": [
         ("ParameterServer._build_model", "tf.nn.relu", "tf.nn.elu"),
@@ -204,7 +197,8 @@ FAULTS = {
     "test_updates_equal_numpy": [
         ("ParameterServer.build_update", "self.optimizer", "self.build_optimizer()"),
         ("LocalBrain.build_loss", "tf.stop_gradient(advantage)", "advantage"),
-        ("LocalBrain._build_graph", "discount * v_", "v_")],
+        ("LocalBrain._build_graph", "discount * v_", "v_"),
+        ("LocalBrain.update_parameter_server", "self.train_queue.clear()", "pass")],
     "test_a_bad_gradient_changes_nothing": [
         ("finite", "tf.tuple(gradients, control_inputs=[norm])", "gradients"),
         ("finite", "tf.global_norm(gradients)", "gradients[0]")],
@@ -216,7 +210,6 @@ FAULTS = {
     "test_a_graph_call_is_prepared_once": [("GraphCall.__call__", "self.function is None", "True")],
     "test_a_brain_with_too_many_layers": [
         ("LocalBrain._build_graph", "strict=True", "strict=False")],
-
     # test_pendulum.py
     "test_pendulums_network_equals_numpy": [
         ("pendulum.Server.state_scale", "1, 1, 8  #", "1, 1, 1  #")],
@@ -228,13 +221,11 @@ FAULTS = {
     "test_the_seed_decides_pendulums_torques": [
         ("pendulum.Agent.explore", "self.rng.gauss", "np.random.normal")],
     "test_pendulums_rewards_are_scaled": [("pendulum.Environment.reward", "8", "6")],
-
     # test_pong.py
     "test_pongs_networks_equal_numpy": [("memory_pong.Server._build_model", "h[:1]", "0 * h[:1]")],
     "test_pongs_states_actions_and_rewards": [("pong.ACTIONS", "0, 2, 3", "(0, 2, 4)")],
     "test_pongs_paddle_goes_up_and_down": [
         ("pong.Environment.make", "ACTIONS[a]", "ACTIONS[min(a, 1)]")],
-
     # test_programs.py
     "test_settings_are_the_scripts_or_on_the_page": [
         ("memory_pendulum.main", "else NoMemory", "else memory.NoMemory")],
@@ -264,7 +255,6 @@ FAULTS = {
     "test_a_bad_gradient_moves_no_shared_weight": [
         ("finite", "tf.tuple(gradients, control_inputs=[norm])", "gradients"),
         ("finite", "tf.check_numerics(", "(lambda norm, _: norm)(")],
-
     # test_returns.py
     "test_a_loss_with_memory_has_generalized_advantages": [
         ("returns.GAE.build_loss", "later >= 0", "later > 0"),
@@ -272,7 +262,6 @@ FAULTS = {
     "test_returns_reach_to_their_segments_end": [
         ("returns.SegmentReturns.advantage_push_local_brain", "step == a3c.Tmax", "False"),
         ("returns.SegmentReturns.advantage_push_local_brain", "len(self.brain.train_queue)", "0")],
-
     # test_script.py
     "test_films_show_every_step": [
         ("show_episodes", "environment.play(env)", "environment.play(environment.env)"),
@@ -336,7 +325,6 @@ FAULTS = {
         ("TIME_LIMIT_IS_END", "True", "False"),
         ("GRACE_SECONDS", "1.5", "150")],
     "test_defaults_are_settings_and_a_random_seed": [("parse", "random.randrange(2 ** 32)", "1")],
-
     # test_synchronous.py
     "test_a_round_makes_one_update": [
         ("synchronous.Server.initialize", "tf.add_n(parts) / samples", "tf.add_n(parts)"),
@@ -353,7 +341,6 @@ FAULTS = {
         ("synchronous.Server.wait_until", " or len(", " or 9 * len(")],
     "test_a_rounds_samples_are_of_its_weights": [
         ("returns.SegmentReturns.advantage_push_local_brain", "(self.on_policy", "(None")],
-
     # test_worker_thread.py
     "test_after_the_end_only_the_test_thread_plays": [
         ("Progress.next_frame", "self.frames >= self.max_frames", "self.frames > self.max_frames"),
@@ -366,9 +353,6 @@ FAULTS = {
     "test_learners_wait_during_an_evaluation": [
         ("Progress.next_frame", 'self.wait_until(lambda: self.phase != "evaluating")', "pass"),
         ("Progress.stop", "self.changed.notify_all()", "pass")],
-    "test_a_wait_with_a_time_ends_after_it": [
-        ("Progress.wait_until", "condition(), seconds)", "condition())"),
-        ("Progress.wait_for_stop", "self.stopped, seconds)", "self.stopped)")],
     "test_a_thread_that_ends_wakes_whoever_waits": [
         ("Worker_thread.run", "self.progress.stop(error, self.name)", "pass"),
         ("Worker_thread.run", "except BaseException", "except Exception"),
@@ -390,17 +374,18 @@ FAULTS = {
     "test_a_hanging_learner_is_awaited_a_while": [
         ("Worker_thread.evaluate", ", GRACE_SECONDS", ""),
         ("Progress.wait_for_evaluation", "                        GRACE_SECONDS", ""),
-        ("Progress.wait_for_evaluation", "self.frames >= self.max_frames", "False")],
+        ("Progress.wait_for_evaluation", "self.frames >= self.max_frames", "False"),
+        ("Progress.wait_until", "condition(), seconds)", "condition())")],
     "test_counting_and_saving_wait_for_their_locks": [
         ("Progress.next_frame", "self.changed", "threading.Semaphore(9)"),
         ("Progress.episode_ended", "with self.changed", "with threading.Semaphore(9)"),
         ("Checkpoint.save", "self.lock", "threading.Semaphore(9)")],
-    "test_training_may_have_a_threshold_of_its_own": [
-        ("Progress.episode_ended", "LEARNED_MEAN if THRESHOLD_MEAN is None else ", ""),
-        ("Progress.episode_ended", " if THRESHOLD_MEAN is None else THRESHOLD_MEAN", "")],
     "test_a_high_mean_leads_to_an_evaluation": [
         ("Progress.episode_ended", "> threshold", ">= threshold"),
         ("Worker_thread.evaluate", "mean > LEARNED_MEAN", "True")],
+    "test_training_may_have_a_threshold_of_its_own": [
+        ("Progress.episode_ended", "LEARNED_MEAN if THRESHOLD_MEAN is None else ", ""),
+        ("Progress.episode_ended", " if THRESHOLD_MEAN is None else THRESHOLD_MEAN", "")],
     "test_an_evaluation_keeps_the_mean_before_it": [
         ("Progress.episode_ended", 'self.phase == "training"', "True")],
     "test_a_failed_evaluation_takes_ten_new_episodes": [

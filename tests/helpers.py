@@ -44,6 +44,16 @@ def run(*words, main=a3c.main, server_class=a3c.ParameterServer, **classes):
     return main(words, Server, **classes), servers[0] if servers else None
 
 
+def refusal(capture, *words, main=a3c.main, **classes):
+    """The line with which `run` refuses these words or classes: the only one that is printed."""
+    capture.readouterr()
+    with pytest.raises(SystemExit) as end:
+        run("--max-frames", 50, *words, main=main, **classes)
+    out, err = capture.readouterr()
+    assert (end.value.code, out, err.count("\n")) == (WRONG_OPTION, "", 1) and ": error: " in err
+    return err
+
+
 class Built:
     """A server, learners and the test thread in a finalized graph, as `main` builds them. No test
     episodes are shown."""

@@ -41,24 +41,22 @@ def program(place, old, new):
 
 
 def tests():
-    """All tests: (name, file)."""
+    """All tests, as (file, name)."""
     for path in sorted((ROOT / "tests").glob("test_*.py")):
         for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.M):
-            yield name, path.name
+            yield path.name, name
 
 
 def faults():
-    """All faults, as (test, function or setting, what stands in it, what to put there, and
-    perhaps why)."""
-    for name, file in tests():
+    """All faults, as (test, function or setting, what stands in it, what to put there, why)."""
+    for file, name in tests():
         for fault in FAULTS.get(name, []):
             yield f"tests/{file}::{name}", *fault
 
 
 def stale():
-    """What the list has and the programs or the tests haven't: a line for each such fault, and for
-    each name that no test, or more than one, has."""
-    counts = collections.Counter(name for name, _ in tests())
+    """A line for each fault without its text or test, and for each name that two tests have."""
+    counts = collections.Counter(name for _, name in tests())
     for name in {*FAULTS, *counts}:
         if counts[name] != 1:
             yield f"{name}: {counts[name]} tests have this name"

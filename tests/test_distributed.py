@@ -17,7 +17,7 @@ import helpers
 import numpy as np
 import pytest
 from fake_ray import Handle
-from helpers import FAILED, INTERRUPTED, LEARNED, NOT_LEARNED, WRONG_OPTION, a3c, linux, tf
+from helpers import FAILED, INTERRUPTED, LEARNED, NOT_LEARNED, a3c, linux, tf
 
 pytest.importorskip("ray")
 import distributed
@@ -94,8 +94,7 @@ def saved():
 
 
 def test_updates_through_a_worker_equal_the_scripts(script, real):
-    """Bit for bit. They change weights, RMSProp's averages, a user's own variable, and reach all
-    workers."""
+    """Bit for bit: weights, RMSProp's averages and a user's own variable, in all workers."""
     first = worker(real)
     for learner, frames in (0, 10), (1, 7), (0, 3):
         play(script, learner, frames)
@@ -110,8 +109,7 @@ def test_updates_through_a_worker_equal_the_scripts(script, real):
 
 @pytest.mark.parametrize("order", ["12", "21", "1122", "212", "2121"])
 def test_frames_and_scores_count_once(real, order):
-    """A call may come twice, and calls in any order. Its update is made again, which does no
-    harm."""
+    """A call may come twice or too late. An update that is made again does no harm."""
     gradients = [np.ones(w.shape) for w in real.owner.server.weights]
     calls = {"1": ("worker", 10, 1, [20.0], *gradients),
              "2": ("worker", 15, 2, [20.0, 30.0], *gradients)}
@@ -181,12 +179,11 @@ def test_frames_and_values_arrive_under_the_saving_lock(real, workers):
     np.testing.assert_equal(values(server), real.look.remote().values)
 
 
-@pytest.mark.parametrize("number", [np.nan, np.inf])
-def test_a_bad_gradient_is_never_sent(real, rng, number):
+def test_a_bad_gradient_is_never_sent(real, rng):
     """One that isn't finite would spoil the real server's weights for all workers."""
     built, before, samples = worker(real), real.look.remote().values, helpers.batch(rng)
     weights = built.values(built.server.weights)
-    samples[2][3] = number  # a return
+    samples[2][3] = np.nan  # a return
     for brain in built.brains:
         with pytest.raises(tf.errors.InvalidArgumentError, match="the gradient isn't finite"):
             helpers.update(brain, *samples)
@@ -222,8 +219,7 @@ def test_a_worker_stops_if_the_server_ends(real):
 
 @pytest.mark.parametrize("tasks, told", [({}, 0), ({"plays on": 1}, 1)])
 def test_once_learned_the_server_ends_the_workers(workers, tasks, told):
-    """It is told so only if any are left. Otherwise Ray would shut down before it answers, and
-    print an error."""
+    """If any are left. Otherwise Ray would shut down before it answers, and print an error."""
     workers.tasks, workers.real = tasks, unittest.mock.Mock()
     workers.server.progress.phase = "learned"
     with pytest.raises(a3c.Stopped):
@@ -348,10 +344,7 @@ def test_refusals_come_before_ray_starts(fake_ray, tmp_path, monkeypatch, capsys
     Path("damaged", "checkpoint").write_text('model_checkpoint_path: "model-7"\n')
     fake_ray.init = unittest.mock.Mock(
         side_effect=ConnectionError("no cluster\nfor further help, read a page"))
-    with pytest.raises(SystemExit) as ended:
-        distributed.main(["--render", "none", *words.split()])
-    err = capsys.readouterr().err
-    assert ended.value.code == WRONG_OPTION and err.count("\n") == 1 and reason in err
+    assert reason in helpers.refusal(capsys, *words.split(), main=distributed.main)
     assert fake_ray.init.called == (words == "--address auto")
 
 
@@ -397,8 +390,7 @@ class NotedServer(CountingServer):
 
     def __init__(self, session, progress):
         super().__init__(session, progress)
-        seed = progress.options.seed
-        note = f"GAMMA {a3c.GAMMA}, Tmax {a3c.Tmax}, seed {seed}"
+        note = f"GAMMA {a3c.GAMMA}, Tmax {a3c.Tmax}, seed {progress.options.seed}"
         Path(os.environ["NOTES"], str(os.getpid())).write_text(note)
 
 

@@ -4,6 +4,7 @@ The number of a moment is its seed, and `-m long` tries more moments. This file 
 program that tests start: python test_drills.py CLASS [OPTION]... runs the script with that class
 for its environments."""
 import collections
+import contextlib
 import operator
 import os
 import random
@@ -254,45 +255,33 @@ def test_a_curve_not_written_ends_the_run(tmp_path):
     assert err.startswith("local_thread1 failed: ")
 
 
-@pytest.mark.parametrize("fails", ["nothing", "preparing", "building", "starting", "learning"])
+@pytest.mark.parametrize("fails", [
+    None, "a3c_cartpole.prepare_films", "a3c_cartpole.open_curves", "threading.Thread.start",
+    "a3c_cartpole.Environment.run"])
 @unittest.mock.patch.dict(os.environ, {"MINE": "1"})
 def test_main_puts_ctrl_c_and_environment_variables_back(tmp_path, monkeypatch, fails):
     """However it ends. Films need a variable, so there is one to remove."""
     class Environment(a3c.Environment):
         def __init__(self, *args):
-            super().__init__(*args)
-            assert os.environ["SDL_VIDEODRIVER"] == "dummy"
             os.environ["MINE"] = "2"
-            fail("building")
+            super().__init__(*args)
 
-        def run(self):
-            fail("learning")
-            return super().run()
-
-    def fail(here):
-        if here == fails:
+    def fail(owner):
+        if getattr(owner, "name", None) != "local_thread1":
             raise ValueError("on purpose")
-
-    def start(thread):
-        if thread.name == "test_thread":
-            fail("starting")
-        original(thread)
+        start(owner)  # of two threads, the learner starts
 
     def handler(*_):
         pass
-    original = threading.Thread.start
-    monkeypatch.setattr(threading.Thread, "start", start)
+    start, frames = threading.Thread.start, 1_000_000 if fails else 100
     monkeypatch.setattr(a3c, "FILMS", str(tmp_path))
     monkeypatch.delenv("SDL_VIDEODRIVER", raising=False)
-    if fails == "preparing":
-        monkeypatch.setitem(sys.modules, "pygame", None)
+    if fails:
+        monkeypatch.setattr(fails, fail)
     variables, before = dict(os.environ), signal.signal(signal.SIGINT, handler)
-    frames = 100 if fails == "nothing" else 1_000_000
     try:
-        run("--render", "video", "--max-frames", frames, environment_class=Environment)
-        assert fails == "nothing"
-    except (RuntimeError, SystemExit, ValueError):
-        assert fails != "nothing"
+        with pytest.raises(Exception, match="on purpose") if fails else contextlib.nullcontext():
+            run("--render", "video", "--max-frames", frames, environment_class=Environment)
     finally:
         after = signal.signal(signal.SIGINT, before)
     assert after is handler and dict(os.environ) == variables

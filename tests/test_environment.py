@@ -1,7 +1,6 @@
 """Environment: what happens in an episode, in which order; rewards, ends, the score."""
 import operator
 import random
-import unittest.mock
 
 import numpy as np
 import pytest
@@ -9,22 +8,16 @@ from helpers import Built, EndsAt, a3c, options, run
 
 
 class Brain:
-    """Finds both actions equally likely, and notes its calls."""
+    """Finds both actions equally likely, notes its calls and keeps the samples."""
 
     def __init__(self, calls):
-        self.calls, self.samples = calls, []
+        self.samples = []
+        self.train_push = lambda *sample: self.samples.append(sample)
+        self.pull_parameter_server = lambda: calls.append("pull")
+        self.update_parameter_server = lambda: calls.append("update")
 
     def predict_p(self, s):
         return np.array([[0.5, 0.5]], np.float32)
-
-    def pull_parameter_server(self):
-        self.calls.append("pull")
-
-    def train_push(self, *sample):
-        self.samples.append(sample)
-
-    def update_parameter_server(self):
-        self.calls.append("update")
 
 
 class Noting(a3c.Environment):
@@ -80,26 +73,19 @@ def test_the_test_thread_only_plays(falls):
     assert (score, environment.progress.frames) == (-steps, 100)
 
 
-@pytest.mark.parametrize("learning", [True, False])
-def test_a_stop_ends_an_episode_at_once(learning):
+@pytest.mark.parametrize("episode", [Noting.run, lambda noting: noting.play(noting.env)])
+def test_a_stop_ends_an_episode_at_once(episode):
     """Before its next step."""
-    class Stops(EndsAt):
-        def step(self, action):
-            if self.now == 4:
-                built.progress.stop()
-            return super().step(action)
-    built, env = Built(1), Stops()
-    environment = built.learners[0].environment
-    environment.env = env
+    environment = Noting(EndsAt())
+    environment.progress.stop()
     with pytest.raises(a3c.Stopped):
-        environment.run() if learning else environment.play(env)
-    assert env.now == 5
+        episode(environment)
+    assert "step" not in environment.calls
 
 
 @pytest.mark.parametrize("falls, last", [(12, -1), (198, -1), (199, 1), (200, 1), (None, 1)])
 def test_only_the_end_is_rewarded(falls, last):
-    """With 1 from step 199 on, before that with -1. The environment's own rewards, 2.5 a step,
-    don't count."""
+    """With 1 from step 199 on, else -1. The environment's own rewards, 2.5 a step, don't count."""
     environment = Noting(EndsAt(falls, reward=2.5))
     environment.run()
     R = np.array([R for _, _, R, _, _ in environment.samples])
@@ -140,22 +126,6 @@ def test_threads_share_no_environment_agent_or_brain():
         owned = [operator.attrgetter(part)(worker.environment)
                  for worker in [*built.learners, built.tester]]
         assert len(set(map(id, owned))) == 3, part
-
-
-@pytest.mark.parametrize("tmax", [10, 2])  # 2: some updates find no sample
-def test_each_state_is_used_in_one_update(monkeypatch, tmax):
-    """With the action that was played in it."""
-    monkeypatch.setattr(a3c, "Tmax", tmax)
-    built, played = Built(1), []
-    [brain], [learner] = built.brains, built.learners
-    brain._update = unittest.mock.Mock(wraps=brain._update)
-    for length in 4, 1, 60:
-        learner.environment.env = env = EndsAt(length)
-        learner.environment.run()
-        assert brain.train_queue == []
-        played += enumerate(env.actions)  # all numbers of state t are t
-    assert played == [
-        (s[0], a) for call in brain._update.call_args_list for s, a in zip(*call.args[:2])]
 
 
 def test_each_episode_starts_differently():

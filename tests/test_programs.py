@@ -9,7 +9,7 @@ import unittest.mock
 import numpy as np
 import pytest
 from helpers import (
-    LEARNED, NOT_LEARNED, ROOT, WRONG_OPTION, Built, a3c, averages, film_lengths, finish, run, same,
+    LEARNED, NOT_LEARNED, ROOT, Built, a3c, averages, film_lengths, finish, refusal, run, same,
     start, tf)
 from reference import forward
 
@@ -98,15 +98,6 @@ def test_programs_can_be_configured_in_turn(monkeypatch, given_to_main):
     assert found[clipped] == before and all(now["LOSS_V"] == 0.25 for now in found.values())
 
 
-def assert_refused(capsys, error, program, **classes):
-    """Only one line is printed, and nobody has begun to play."""
-    with pytest.raises(SystemExit) as exited:
-        program.main(["--render", "none", "--max-frames", "20"], **classes)
-    out, err = capsys.readouterr()
-    assert (exited.value.code, out) == (WRONG_OPTION, "")
-    assert re.fullmatch(rf".*: error: .*{error}.*\n", err)
-
-
 @pytest.mark.parametrize("variant, owner, name, value, error", [
     (memory, a3c, "N_STEP_RETURN", 2, "N_STEP_RETURN must be 1"),
     (memory, memory.Positions, "positions", [0, 1, 2], r"shape \(3,\), but .* `seen` is 2"),
@@ -118,7 +109,7 @@ def test_unfit_settings_are_refused_in_one_line(
         rightly(*args)
         monkeypatch.setattr(owner, name, value)
     monkeypatch.setattr(variant, "configure", configure_wrongly)
-    assert_refused(capsys, error, variant)
+    assert re.search(error, refusal(capsys, main=lambda words, server: variant.main(words)))
 
 
 # What goes with what
@@ -148,18 +139,18 @@ def test_the_page_says_what_goes_with_what():
 
 @pytest.mark.parametrize("program, classes, error", [
     (ga3c, {"server_class": synchronous.Server}, "with synchronous.py"),
-    (ga3c, {"brain_class": returns.GAE}, "with GAE"),
+    (ga3c, {"brain_class": returns.GAE}, "nor with GAE"),
     (ga3c, {"agent_class": memory.Agent}, "an LSTM"),
     (distributed, {"server_class": synchronous.Server}, "with synchronous.py")])
 def test_unfit_classes_are_refused_in_one_line(capsys, fake_ray, program, classes, error):
-    assert_refused(capsys, error, program, **classes)
+    assert error in refusal(capsys, main=program.main, **classes)
 
 
 @pytest.mark.parametrize("names", ["PREDICTORS", "TRAINERS"])
 def test_ga3c_without_one_of_its_threads_is_refused(monkeypatch, capsys, names):
     """Otherwise all learners would wait for ever."""
     monkeypatch.setattr(ga3c, names, set())
-    assert_refused(capsys, "a predictor and a trainer", ga3c)
+    assert "a predictor and a trainer" in refusal(capsys, main=ga3c.main)
 
 
 # What all learners share
@@ -176,8 +167,7 @@ def normalized():
 @pytest.mark.parametrize("program", [a3c, synchronous, ga3c, distributed])
 def test_shared_sums_are_those_of_all_states(
         monkeypatch, rng, normalized, fake_ray, tmp_path, program):
-    """They are also pulled, used, saved and played with. A round of waiting learners adds the mean
-    of its samples, other updates add sums."""
+    """They are pulled, used, saved, played with. A round of waiting learners adds its mean."""
     class Brain(normalized[1]):
         def update_parameter_server(self):
             trained.append([s for s, *_ in self.train_queue])
@@ -252,12 +242,10 @@ def test_all_threads_end_whichever_fails_first(build, program, name, owner, meth
     assert built.progress.failure[1] == name
 
 
-@pytest.mark.parametrize("number", [np.nan, np.inf])
 @pytest.mark.parametrize("program", [ga3c, synchronous])
-def test_a_bad_gradient_moves_no_shared_weight(build, monkeypatch, program, number):
-    """One that isn't finite ends the run, and changes nothing that the optimizer or a round keeps
-    either."""
-    monkeypatch.setattr(a3c.Environment, "reward", lambda *step: number)
+def test_a_bad_gradient_moves_no_shared_weight(build, monkeypatch, program):
+    """One that isn't finite changes nothing that the optimizer or a round keeps either."""
+    monkeypatch.setattr(a3c.Environment, "reward", lambda *step: np.nan)
     built = build(program, learners=3)
     kept = sum(getattr(built.server, "kept", {}).values(), [])  # the gradients of a round
     shared = [*built.server.weights, *averages(built.server), *kept]

@@ -17,8 +17,7 @@ import returns
     (memory_pong, a3c.LocalBrain, [1] * 20, 0.99 * 1)])
 def test_a_loss_with_memory_has_generalized_advantages(
         put_back, rng, variant, without_memory, actions, gamma_lambda):
-    """A brain without memory has the same loss and gradients, if it is given those sums as
-    advantages (GAE)."""
+    """A brain without memory has the same loss and gradients, if it is given those sums."""
     variant.configure()
     brain = object.__new__(variant.Brain)  # its loss needs no network
     delta = rng.normal(size=20)

@@ -13,26 +13,8 @@ import imageio.v3 as iio
 import numpy as np
 import pytest
 from helpers import (
-    LEARNED, NOT_LEARNED, WRONG_OPTION, Built, a3c, contents, environment_variables,
-    film_lengths, finish, linux, posix, run, same, saved_values, start, tf)
-
-
-def refusal(capfd, *words):
-    """The line that these words of a command line are refused with: the only one that is printed"""
-    capfd.readouterr()
-    with pytest.raises(SystemExit) as end:
-        run("--max-frames", 50, *words)
-    out, err = capfd.readouterr()
-    assert (end.value.code, out, err.count("\n")) == (WRONG_OPTION, "", 1) and ": error: " in err
-    return err
-
-
-def refusal_of(process):
-    """The same of the real script."""
-    status, out, err = finish(process)
-    assert (status, out, err.count("\n")) == (WRONG_OPTION, "", 1), (status, out, err)
-    assert err.startswith("a3c_cartpole.py: error: ")
-    return err
+    LEARNED, NOT_LEARNED, WRONG_OPTION, Built, a3c, contents, environment_variables, film_lengths,
+    finish, linux, posix, refusal, run, same, saved_values, start, tf)
 
 
 def numbers(pattern, text):
@@ -248,8 +230,7 @@ def test_human_shows_every_step_in_a_window(tmp_path, monkeypatch, capfd):
 @unittest.mock.patch.dict(os.environ)
 def test_windows_open_where_it_is_possible(
         tmp_path, monkeypatch, capfd, platform, chosen, works, possible):
-    """With auto and with human. chosen: the user's own driver of SDL. works: the only one that
-    opens a window."""
+    """chosen: the user's own driver of SDL. works: the only one that opens a window."""
     def init():
         if os.environ.get("SDL_VIDEODRIVER") != works:
             raise pygame.error("No available video device")
@@ -312,8 +293,7 @@ def test_max_frames_counts_from_the_checkpoint_on(saved, capfd):
 
 
 def test_a_run_saves_every_minute(clock):
-    """And at its end. `main` looks once a second whether more than 60 have passed. After 200 the
-    run is stopped."""
+    """And at its end, here after 200 seconds. `main` looks at the clock once a second."""
     class Server(a3c.ParameterServer):
         def initialize(self):
             super().initialize()
@@ -418,9 +398,9 @@ def test_impossible_films_are_refused(tmp_path, monkeypatch, capfd, missing):
 
 
 @pytest.mark.parametrize("ffmpeg", ["missing", sys.executable])  # Python knows no -version
-def test_films_need_an_ffmpeg_that_works(tmp_path, ffmpeg):
-    env = environment_variables(IMAGEIO_FFMPEG_EXE=ffmpeg)
-    line = refusal_of(start("--max-frames", 50, "--render", "video", cwd=tmp_path, env=env))
+def test_films_need_an_ffmpeg_that_works(monkeypatch, capfd, ffmpeg):
+    monkeypatch.setattr(pytest.importorskip("moviepy.config"), "FFMPEG_BINARY", ffmpeg)
+    line = refusal(capfd, "--render", "video")
     assert "argument --render: " in line and line.endswith(" (see requirements.txt, or try none)\n")
 
 

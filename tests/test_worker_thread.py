@@ -72,14 +72,6 @@ def test_learners_wait_during_an_evaluation():
     assert progress.stopped and progress.frames == 0  # it waited until then
 
 
-@ends
-def test_a_wait_with_a_time_ends_after_it():
-    """Although nothing has happened."""
-    progress = a3c.Progress(options())
-    progress.wait_until(lambda: False, 0.01)
-    assert progress.wait_for_stop(0.01) is False
-
-
 @pytest.mark.parametrize("error", [
     ValueError("on purpose"), SystemExit("on purpose"), a3c.Stopped()])
 @ends
@@ -196,16 +188,6 @@ def test_counting_and_saving_wait_for_their_locks():
 
 # The threshold and the evaluation
 
-@pytest.mark.parametrize("threshold, phase", [
-    (None, "training"), (20, "evaluating"), (25, "training")])
-def test_training_may_have_a_threshold_of_its_own(monkeypatch, threshold, phase):
-    monkeypatch.setattr(a3c, "THRESHOLD_MEAN", threshold)
-    progress = a3c.Progress(options())
-    for _ in range(10):
-        progress.episode_ended(25.0)
-    assert progress.phase == phase
-
-
 @pytest.mark.parametrize("scores, evaluation_mean, says", [
     ([199] * 9 + [200], 200, ["Threshold", "Evaluation", "Learned"]),
     ([100] + [200] * 10, 200, ["Threshold", "Evaluation", "Learned"]),
@@ -223,6 +205,15 @@ def test_a_high_mean_leads_to_an_evaluation(said, scores, evaluation_mean, says)
     built.tester.test()
     assert said == says and play.call_count == 10 * ("Evaluation" in says)
     assert (built.progress.phase == "learned") == ("Learned" in says)
+
+
+@pytest.mark.parametrize("threshold", [None, 20])
+def test_training_may_have_a_threshold_of_its_own(monkeypatch, threshold):
+    monkeypatch.setattr(a3c, "THRESHOLD_MEAN", threshold)
+    progress = a3c.Progress(options())
+    for _ in range(10):
+        progress.episode_ended(25.0)
+    assert progress.phase == ("training" if threshold is None else "evaluating")
 
 
 def test_an_evaluation_keeps_the_mean_before_it():
