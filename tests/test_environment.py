@@ -49,13 +49,12 @@ class Noting(a3c.Environment):
 
 def test_a_learner_pulls_plays_and_updates():
     """It plays ten steps, or fewer up to the end of the episode."""
-    env = EndsAt(12, reward=2.5)
-    environment = Noting(env)
+    environment = Noting(EndsAt(12, reward=2.5))
     score = environment.run()
     step = ["next_frame", "act", "step", "reward", "advantage_push_local_brain"]
     first = ["next_frame", "pull", *step[1:]]
     assert environment.calls == ["reset", *first, *step * 9, "update", *first, *step, "update"]
-    assert environment.reset_envs == [(env,)]
+    assert environment.reset_envs == [(environment.env,)]
     assert [(s[0], frame) for s, frame in environment.acts] == list(enumerate(range(100, 112)))
     assert (score, environment.progress.frames) == (12 * 2.5, 112)
 

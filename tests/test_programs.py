@@ -146,6 +146,7 @@ def test_unfit_classes_are_refused_in_one_line(capsys, fake_ray, program, classe
     assert error in refusal(capsys, main=program.main, **classes)
 
 
+@pytest.mark.timeout(60)  # with a fault it waits for ever
 @pytest.mark.parametrize("names", ["PREDICTORS", "TRAINERS"])
 def test_ga3c_without_one_of_its_threads_is_refused(monkeypatch, capsys, names):
     """Otherwise all learners would wait for ever."""

@@ -207,13 +207,12 @@ def test_a_high_mean_leads_to_an_evaluation(said, scores, evaluation_mean, says)
     assert (built.progress.phase == "learned") == ("Learned" in says)
 
 
-@pytest.mark.parametrize("threshold", [None, 20])
+@pytest.mark.parametrize("threshold", [None, 205])
 def test_training_may_have_a_threshold_of_its_own(monkeypatch, threshold):
     monkeypatch.setattr(a3c, "THRESHOLD_MEAN", threshold)
     progress = a3c.Progress(options())
-    for _ in range(10):
-        progress.episode_ended(25.0)
-    assert progress.phase == ("training" if threshold is None else "evaluating")
+    reach_threshold(progress)
+    assert progress.phase == ("training" if threshold else "evaluating")
 
 
 def test_an_evaluation_keeps_the_mean_before_it():
