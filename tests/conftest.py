@@ -1,14 +1,13 @@
 """What every test needs: Ctrl-C works, and nothing is left behind. Settings: pytest.ini."""
-import functools
-import itertools
+import inspect
 import signal
 import threading
-import types
 import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import NOT_LEARNED, STARTED, a3c, run
+from fake_ray import FakeRay
+from helpers import NOT_LEARNED, STARTED, Built, a3c, run
 
 
 def pytest_configure():
@@ -59,37 +58,36 @@ def points(monkeypatch):
 
 
 @pytest.fixture
+def given_to_main(put_back):
+    """given_to_main(program, option...): starts a program, which assigns its constants, but not the
+    script. Returns the classes that the script's main would get, by the names of its arguments."""
+    arguments = inspect.signature(a3c.main)
+
+    def classes(program, *words):
+        with unittest.mock.patch.object(a3c, "main") as main:
+            program.main(words)
+        given = arguments.bind(*main.call_args.args, **main.call_args.kwargs).arguments
+        return {name: value for name, value in given.items() if name != "argv"}
+    return classes
+
+
+@pytest.fixture
+def build(monkeypatch, given_to_main):
+    """build(variant, learners): what its main builds, with its settings."""
+    def make(variant, learners=1, **settings):
+        classes = given_to_main(variant)
+        for name, value in settings.items():
+            monkeypatch.setattr(a3c, name, value)
+        return Built(learners, a3c.MAX_FRAMES, **classes)
+    return make
+
+
+@pytest.fixture
 def fake_ray(monkeypatch):
-    """Ray, but all in this process: what is started or called is done at once. An answer or a task
-    that is an exception raises it, and the task "plays on" never ends."""
+    """For distributed.py, a Ray that does all in this process."""
     real = pytest.importorskip("ray")
     import distributed
-
-    class Handle:
-        """handle.method.remote(...) calls the owner's method."""
-
-        def __init__(self, owner):
-            self.owner = owner
-
-        def __getattr__(self, name):
-            return types.SimpleNamespace(remote=getattr(self.owner, name))
-
-    def remote(**options):
-        def start(what, *args):
-            with pytest.MonkeyPatch.context() as process:  # a worker changes these in its process
-                process.setattr(a3c, "THRESHOLD_MEAN", a3c.THRESHOLD_MEAN)
-                process.setattr(a3c, "SIGNALS", a3c.SIGNALS)
-                return Handle(what(*args))
-        return lambda what: types.SimpleNamespace(remote=functools.partial(start, what))
-
-    def get(answer, timeout=None):
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-    ray = unittest.mock.Mock(remote=remote, exceptions=real.exceptions, Handle=Handle)
-    ray.get.side_effect = get
-    ray.wait = lambda tasks, **_: ([task for task in tasks if task != "plays on"], [])
-    ray.get_runtime_context().get_worker_id.side_effect = itertools.count()  # new processes
+    ray = FakeRay(real.exceptions)
     monkeypatch.setattr(distributed, "ray", ray)
     monkeypatch.setattr(a3c, "SHARE_ONE_CORE", False)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -44,6 +44,16 @@ def run(*words, main=a3c.main, server_class=a3c.ParameterServer, **classes):
     return main(words, Server, **classes), servers[0] if servers else None
 
 
+def refusal(capture, *words, main=a3c.main, **classes):
+    """The line with which `run` refuses these words or classes: the only one that is printed."""
+    capture.readouterr()
+    with pytest.raises(SystemExit) as end:
+        run("--max-frames", 50, *words, main=main, **classes)
+    out, err = capture.readouterr()
+    assert (end.value.code, out, err.count("\n")) == (WRONG_OPTION, "", 1) and ": error: " in err
+    return err
+
+
 class Built:
     """A server, learners and the test thread in a finalized graph, as `main` builds them. No test
     episodes are shown."""
@@ -113,8 +123,21 @@ def put(session, variables, values):
         v.load(np.broadcast_to(value, v.shape), session)
 
 
-def randomize(session, variables, rng):
-    put(session, variables, [rng.normal(size=v.shape) * 0.7 for v in variables])
+def randomize(session, variables, rng, spread=0.7):
+    put(session, variables, [rng.normal(size=v.shape) * spread for v in variables])
+
+
+def check_network(server_class, brain_class, in_numpy, s, rng, spread=0.7):
+    """Compare policy, memory and values in the successive states s with those of in_numpy(weights,
+    s), for random weights in the order of their creation."""
+    with tf.Graph().as_default():
+        server = server_class(a3c.open_session(), a3c.Progress(options()))
+        brain = brain_class("local_thread1", server)
+        outputs = brain.forward(tf.constant(s, tf.float32))
+        randomize(server.session, brain.weights, rng, spread)
+        weights, got = server.session.run([brain.weights, outputs])
+    for x, wanted in zip(got, in_numpy(weights, s), strict=True):
+        np.testing.assert_allclose(x, wanted, rtol=1e-3, atol=1e-5)
 
 
 def same(x, y):

@@ -10,6 +10,34 @@ def forward(weights, s):
     return e / e.sum(axis=1, keepdims=True), (h @ critic_w + critic_b)[:, 0]
 
 
+def layer(x, w, b):
+    return x @ w + b
+
+
+def relu(x):
+    return np.maximum(x, 0)
+
+
+def lstm(xs, w, b, c, h):
+    """c and h after each step, if they are these before the first."""
+    def sigmoid(x):
+        return 1 / (1 + np.exp(-x))
+    cs, hs = [], []
+    for x in xs:
+        i, g, f, o = np.split(np.append(x, h) @ w + b, 4)
+        c = sigmoid(f + 1) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        cs.append(c)
+        hs.append(h)
+    return np.array(cs), np.array(hs)
+
+
+def normal(outputs):
+    """Means and spreads of Pendulum's torques."""
+    mean, spread = np.split(outputs, 2, axis=1)
+    return np.hstack([2 * np.tanh(mean), np.log1p(np.exp(spread)) + 1e-3])
+
+
 def loss_terms(p, v, a, target, advantage):
     """Actor, critic, entropy, each (batch,). The actor's advantage is given: it is a constant."""
     actor = -np.log(p[np.arange(len(a)), a] + 1e-10) * advantage

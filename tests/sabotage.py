@@ -4,6 +4,7 @@ Each fault of faults.py is put into a copy of its program, and its test is run o
 that survives or hangs is reported, and the exit status is 1. WORD: only what contains it.
 """
 import ast
+import collections
 import concurrent.futures
 import os
 import re
@@ -30,21 +31,40 @@ def program(place, old, new):
     part = ast.parse(text)
     for name in names:
         [part] = [node for node in part.body if name == getattr(node, "name", None)
-                  or ast.unparse(node).startswith(f"{name} = ")]
+                  or ast.unparse(node).startswith((f"{name} = ", f"{name} == "))]
     lines = text.splitlines(keepends=True)
     first, end = part.lineno - 1, part.end_lineno
     inside = "".join(lines[first:end])
     if inside.count(old) != 1:
-        raise ValueError(f"{old!r} stands {inside.count(old)} times in {place}")
+        raise ValueError(f"{old!r} stands there {inside.count(old)} times")
     return path, "".join([*lines[:first], inside.replace(old, new), *lines[end:]])
 
 
-def faults():
-    """All faults, as (test, function or setting, what stands in it, what to put there)."""
+def tests():
+    """All tests, as (file, name)."""
     for path in sorted((ROOT / "tests").glob("test_*.py")):
         for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.M):
-            for fault in FAULTS.get(name, []):
-                yield f"tests/{path.name}::{name}", *fault
+            yield path.name, name
+
+
+def faults():
+    """All faults, as (test, function or setting, what stands in it, what to put there, why)."""
+    for file, name in tests():
+        for fault in FAULTS.get(name, []):
+            yield f"tests/{file}::{name}", *fault
+
+
+def stale():
+    """A line for each fault without its text or test, and for each name that two tests have."""
+    counts = collections.Counter(name for _, name in tests())
+    for name in {*FAULTS, *counts}:
+        if counts[name] != 1:
+            yield f"{name}: {counts[name]} tests have this name"
+    for test, place, old, new, *_ in faults():
+        try:
+            program(place, old, new)
+        except ValueError as error:
+            yield f"{test}: {place}: {error}"
 
 
 def run(tests, path, text, seconds):
@@ -68,6 +88,8 @@ def run(tests, path, text, seconds):
 
 def main():
     word, survivors = (sys.argv + [""])[1], 0
+    if problems := list(stale()):
+        sys.exit("\n".join(problems))
     chosen = [fault for fault in faults() if word in str(fault)]
     if not chosen:
         sys.exit(f"{word!r} is in no fault")
@@ -76,7 +98,7 @@ def main():
     if result != "SURVIVES":
         sys.exit(f"{out}\nThe script has to pass these tests before it is broken.")
     with concurrent.futures.ThreadPoolExecutor(2) as two:
-        results = two.map(lambda fault: run(fault[:1], *program(*fault[1:]), 240), chosen)
+        results = two.map(lambda fault: run(fault[:1], *program(*fault[1:4]), 240), chosen)
         for fault, (result, out) in zip(chosen, results):
             survivors += result != "caught"
             print(result, *fault, out[-500:] * (result == "FAILS"), sep=" | ", flush=True)

@@ -14,9 +14,10 @@ LONG = np.random.default_rng(0).normal(size=1000).tolist()
 
 
 def new_agent(p=(0.5, 0.5)):
-    """An agent whose policy is p in every state, and whose brain notes the samples."""
-    brain = unittest.mock.Mock()
+    """An agent whose policy is p in every state, and whose brain keeps the samples."""
+    brain = unittest.mock.Mock(samples=[])
     brain.predict_p.return_value = np.array([p], np.float32)
+    brain.train_push = lambda *sample: brain.samples.append(sample)
     return a3c.Agent(brain, random.Random(0))
 
 
@@ -32,9 +33,8 @@ def test_n_step_returns_equal_sums_of_discounted_rewards(n, gamma, rewards, fell
             done = t == steps - 1
             agent.advantage_push_local_brain(np.full(4, t), t % 2, r, np.full(4, t + 1), done,
                                              done and fell)
-    samples = [call.args for call in agent.brain.train_push.call_args_list]
-    assert len(samples) == steps
-    for t, (s, a, R, s_, discount) in enumerate(samples):
+    assert len(agent.brain.samples) == steps
+    for t, (s, a, R, s_, discount) in enumerate(agent.brain.samples):
         end = min(t + n, steps)  # fewer rewards at the end of the episode
         assert s.tolist() == [t] * 4 and a == t % 2 and s_.tolist() == [end] * 4
         wanted = np.sum(gamma ** np.arange(end - t) * rewards[t:end])
@@ -46,8 +46,8 @@ def test_n_step_returns_equal_sums_of_discounted_rewards(n, gamma, rewards, fell
 @pytest.mark.parametrize("frame, epsilon, p", [
     (0, 0.5, [0.001, 0.999]), (800, 0.3, [0.1, 0.8, 0.1]), (1600, 0.1, [0.9, 0.1]),
     (5000, 0.1, [0.9, 0.1])])
-def test_actions_are_random_with_an_epsilon_that_falls_and_otherwise_follow_the_policy(
-        monkeypatch, frame, epsilon, p):
+def test_actions_are_random_with_epsilon_else_follow_policy(monkeypatch, frame, epsilon, p):
+    """A learner explores less and less, because ε falls with the frames."""
     monkeypatch.setattr(a3c, "NUM_ACTIONS", len(p))
     monkeypatch.setattr(a3c, "EPS_END", 0.1)
     agent, draws = new_agent(p), 6000
@@ -59,7 +59,8 @@ def test_actions_are_random_with_an_epsilon_that_falls_and_otherwise_follow_the_
 
 
 @pytest.mark.parametrize("p, likeliest", [([0.4, 0.6], 1), ([0.5, 0.5], 0)])
-def test_greedy_play_takes_the_likeliest_action_or_the_first_of_equals(p, likeliest):
+def test_greedy_play_takes_the_likeliest_action(p, likeliest):
+    """Of equals it takes the first."""
     agent = new_agent(p)
     assert [agent.act_greedily(STATE) for _ in range(9)] == [likeliest] * 9
     [s] = agent.brain.predict_p.call_args.args

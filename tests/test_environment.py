@@ -1,82 +1,93 @@
 """Environment: what happens in an episode, in which order; rewards, ends, the score."""
 import operator
 import random
-import unittest.mock
 
 import numpy as np
 import pytest
 from helpers import Built, EndsAt, a3c, options, run
 
 
-def play(env, learning):
-    """One episode after 100 frames, with a brain that only notes its calls. Learning, it is played
-    in the environment's own env, and otherwise in another. Returns the score, the progress, and all
-    calls in their order, with their arguments by the name of the method."""
-    progress, calls = a3c.Progress(options()), unittest.mock.Mock()
-    progress.frames = 100
-    brain = calls.brain
-    brain.predict_p.return_value = np.array([[0.5, 0.5]], np.float32)
-    agent = a3c.Agent(brain, random.Random(0))
-    environment = a3c.Environment(agent, progress)
-    for owner, name in ((env, "step"), (progress, "next_frame"), (environment, "reset"),
-                        (environment, "reward"), (agent, "act"), (agent, "act_greedily"),
-                        (agent, "advantage_push_local_brain")):
-        calls.attach_mock(unittest.mock.Mock(wraps=getattr(owner, name)), name)
-        setattr(owner, name, getattr(calls, name))
-    if learning:
-        environment.env = env
-    score = environment.run() if learning else environment.play(env)
-    names, arguments = [], {}
-    for name, args, kwargs in calls.method_calls:
-        name = name.removeprefix("brain.")
-        names.append(name)
-        arguments.setdefault(name, []).append(args + tuple(kwargs.values()))
-    return score, progress, names, arguments
+class Brain:
+    """Finds both actions equally likely, notes its calls and keeps the samples."""
+
+    def __init__(self, calls):
+        self.samples = []
+        self.train_push = lambda *sample: self.samples.append(sample)
+        self.pull_parameter_server = lambda: calls.append("pull")
+        self.update_parameter_server = lambda: calls.append("update")
+
+    def predict_p(self, s):
+        return np.array([[0.5, 0.5]], np.float32)
 
 
-def test_a_learner_pulls_plays_ten_steps_or_to_the_end_and_updates():
-    env = EndsAt(12, reward=2.5)
-    score, progress, names, arguments = play(env, learning=True)
+class Noting(a3c.Environment):
+    """An environment and its agent, which note in `calls` what happens after 100 frames."""
+
+    def __init__(self, env):
+        self.calls, progress = [], a3c.Progress(options())
+        progress.frames = 100
+        super().__init__(a3c.Agent(Brain(self.calls), random.Random(0)), progress)
+        self.env, self.samples = env, self.agent.brain.samples
+        self.reset_envs = self.note(self, "reset")
+        self.rewards = self.note(self, "reward")
+        self.acts = self.note(self.agent, "act")
+        self.greedy_acts = self.note(self.agent, "act_greedily")
+        self.pushes = self.note(self.agent, "advantage_push_local_brain")
+        self.note(progress, "next_frame")
+        self.note(env, "step")
+
+    def note(self, owner, name):
+        """Add this method's name to `calls` at each call. Returns the list of its arguments."""
+        def noting(*args):
+            self.calls.append(name)
+            arguments.append(args)
+            return method(*args)
+        method, arguments = getattr(owner, name), []
+        setattr(owner, name, noting)
+        return arguments
+
+
+def test_a_learner_pulls_plays_and_updates():
+    """It plays ten steps, or fewer up to the end of the episode."""
+    environment = Noting(EndsAt(12, reward=2.5))
+    score = environment.run()
     step = ["next_frame", "act", "step", "reward", "advantage_push_local_brain"]
-    first = ["next_frame", "pull_parameter_server", *step[1:]]
-    update = ["update_parameter_server"]
-    assert [name for name in names if name not in ("predict_p", "train_push")] == [
-        "reset", *first, *step * 9, *update, *first, *step, *update]
-    assert arguments["reset"] == [(env,)]
-    assert [(s[0], frame) for s, frame in arguments["act"]] == list(enumerate(range(100, 112)))
-    assert (score, progress.frames) == (12 * 2.5, 112)
+    first = ["next_frame", "pull", *step[1:]]
+    assert environment.calls == ["reset", *first, *step * 9, "update", *first, *step, "update"]
+    assert environment.reset_envs == [(environment.env,)]
+    assert [(s[0], frame) for s, frame in environment.acts] == list(enumerate(range(100, 112)))
+    assert (score, environment.progress.frames) == (12 * 2.5, 112)
 
 
 @pytest.mark.parametrize("falls", [12, None])
-def test_the_test_thread_only_plays_and_takes_the_likeliest_actions(falls):
+def test_the_test_thread_only_plays(falls):
+    """It takes the likeliest actions, and its steps don't count as frames."""
     env, steps = EndsAt(falls, reward=-1.0), falls or 200
-    score, progress, names, arguments = play(env, learning=False)
-    assert names == ["reset", *["act_greedily", "predict_p", "step"] * steps]
-    assert arguments["reset"] == [(env,)]
-    assert [s[0] for [s] in arguments["act_greedily"]] == list(range(steps))
-    assert (score, progress.frames) == (-steps, 100)
+    environment = Noting(env)
+    environment.env = None  # a film is made in another env
+    score = environment.play(env)
+    assert environment.calls == ["reset", *["act_greedily", "step"] * steps]
+    assert environment.reset_envs == [(env,)]
+    assert [s[0] for [s] in environment.greedy_acts] == list(range(steps))
+    assert (score, environment.progress.frames) == (-steps, 100)
 
 
-@pytest.mark.parametrize("learning", [True, False])
-def test_a_stop_ends_an_episode_before_its_next_step(learning):
-    class Stops(EndsAt):
-        def step(self, action):
-            if self.now == 4:
-                built.progress.stop()
-            return super().step(action)
-    built, env = Built(1), Stops()
-    environment = built.learners[0].environment
-    environment.env = env
+@pytest.mark.parametrize("episode", [Noting.run, lambda noting: noting.play(noting.env)])
+def test_a_stop_ends_an_episode_at_once(episode):
+    """Before its next step."""
+    environment = Noting(EndsAt())
+    environment.progress.stop()
     with pytest.raises(a3c.Stopped):
-        environment.run() if learning else environment.play(env)
-    assert env.now == 5
+        episode(environment)
+    assert "step" not in environment.calls
 
 
 @pytest.mark.parametrize("falls, last", [(12, -1), (198, -1), (199, 1), (200, 1), (None, 1)])
-def test_a_learners_rewards_are_0_but_at_the_end_minus_1_and_from_step_199_on_plus_1(falls, last):
-    """The environment's own rewards, 2.5 a step, don't count."""
-    _, _, _, arguments = play(EndsAt(falls, reward=2.5), learning=True)
-    R = np.array([sample[2] for sample in arguments["train_push"]])
+def test_only_the_end_is_rewarded(falls, last):
+    """With 1 from step 199 on, else -1. The environment's own rewards, 2.5 a step, don't count."""
+    environment = Noting(EndsAt(falls, reward=2.5))
+    environment.run()
+    R = np.array([R for _, _, R, _, _ in environment.samples])
     np.testing.assert_allclose(R[:-5], 0)  # the last reward reaches five steps back
     np.testing.assert_allclose(R[-5:], last * 0.99 ** np.array([4, 3, 2, 1, 0]))
 
@@ -86,26 +97,28 @@ def test_a_learners_rewards_are_0_but_at_the_end_minus_1_and_from_step_199_on_pl
     pytest.param(None, True, True, id="a time limit that is an end"),
     pytest.param(None, False, False, id="a time limit that is no end"),
     pytest.param(200, False, True, id="the pole falls at the time limit")])
-def test_v_of_an_episodes_last_state_counts_only_after_a_time_limit_that_is_no_end(
-        monkeypatch, falls, limit_is_end, terminal):
-    """`reward`, which another environment replaces, is told at each step what has happened, and
-    `advantage_push_local_brain` also whether the step is terminal."""
+def test_whether_v_of_the_last_state_counts(monkeypatch, falls, limit_is_end, terminal):
+    """It does only after a time limit that is no end. `reward`, which another environment replaces,
+    is told at each step what has happened, and `advantage_push_local_brain` also whether the step
+    is terminal."""
     monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", limit_is_end)
     env, last = EndsAt(falls), falls or 200
-    _, _, _, arguments = play(env, learning=True)
-    steps = range(1, last + 1)
-    assert [(s[0], a, r, s_[0], *rest) for s, a, r, s_, *rest in arguments["reward"]] == [
-        (step - 1, a, 1, step, step, step == last) for step, a in zip(steps, env.actions)]
-    assert [(s[0], a, s_[0], *rest)
-            for s, a, _, s_, *rest in arguments["advantage_push_local_brain"]] == [
-        (step - 1, a, step, step == last, step == last and terminal)
-        for step, a in zip(steps, env.actions)]
-    discounts = [discount for *_, discount in arguments["train_push"]]
+    environment = Noting(env)
+    environment.run()
+    for step, action, told, pushed in zip(
+            range(1, last + 1), env.actions, environment.rewards, environment.pushes, strict=True):
+        s, a, r, s_, number, done = told
+        assert (s[0], a, r, s_[0]) == (step - 1, action, 1, step)
+        assert (number, done) == (step, step == last)
+        s, a, _, s_, done, is_terminal = pushed
+        assert (s[0], a, s_[0]) == (step - 1, action, step)
+        assert (done, is_terminal) == (step == last, step == last and terminal)
+    discounts = [discount for *_, discount in environment.samples]
     np.testing.assert_allclose(discounts[:-5], 0.99 ** 5)
     np.testing.assert_allclose(discounts[-5:], 0.99 ** np.array([5, 4, 3, 2, 1]) * (not terminal))
 
 
-def test_each_thread_has_its_own_environment_agent_and_brain():
+def test_threads_share_no_environment_agent_or_brain():
     built = Built(2)
     for part in ("env.unwrapped", "agent", "agent.rng", "agent.memory", "agent.brain",
                  "agent.brain.train_queue"):
@@ -114,34 +127,8 @@ def test_each_thread_has_its_own_environment_agent_and_brain():
         assert len(set(map(id, owned))) == 3, part
 
 
-@pytest.mark.parametrize("tmax", [10, 2])  # 2: some updates find no sample
-def test_each_state_with_the_action_played_in_it_is_used_in_one_update(monkeypatch, tmax):
-    monkeypatch.setattr(a3c, "Tmax", tmax)
-    built, played = Built(1), []
-    [brain], [learner] = built.brains, built.learners
-    brain._update = unittest.mock.Mock(wraps=brain._update)
-    for length in 4, 1, 60:
-        learner.environment.env = env = EndsAt(length)
-        learner.environment.run()
-        assert brain.train_queue == []
-        played += enumerate(env.actions)  # all numbers of state t are t
-    assert played == [
-        (s[0], a) for call in brain._update.call_args_list for s, a in zip(*call.args[:2])]
-
-
-def test_each_reset_takes_another_seed_from_the_threads_own_random_numbers():
-    env, seeds = EndsAt(), []
-    for number in 5, 5, 6:
-        random.seed(0)  # what another thread may do
-        agent = a3c.Agent(None, random.Random(number))
-        environment = a3c.Environment(agent, None)
-        for _ in range(3):
-            assert environment.reset(env).tolist() == [0] * 4
-            seeds.append(env.seed)
-    assert seeds[:3] == seeds[3:6] and len({*seeds}) == 6
-
-
-def test_each_episode_of_each_thread_starts_differently_and_the_same_seed_repeats_all_starts():
+def test_each_episode_starts_differently():
+    """In each thread. The same --seed repeats all starts, whatever other threads draw."""
     class Environment(a3c.Environment):
         def __init__(self, *args):
             super().__init__(*args)
@@ -158,7 +145,8 @@ def test_each_episode_of_each_thread_starts_differently_and_the_same_seed_repeat
     assert first == again and len({*first, *other}) == 12
 
 
-def test_a_wrong_number_of_actions_is_noticed_before_anything_is_learned(monkeypatch, capsys):
+def test_a_wrong_number_of_actions_is_noticed(monkeypatch, capsys):
+    """Before anything is learned."""
     class Uncountable(a3c.Environment):
         def make(self, render_mode=None):
             env = EndsAt()

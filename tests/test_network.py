@@ -24,7 +24,8 @@ def test_the_policy_of_float64_states_equals_numpy(built, rng):
     np.testing.assert_allclose(brain.predict_p(s), wanted, rtol=1e-4, atol=1e-6)
 
 
-def test_loss_terms_equal_numpy_for_other_settings_and_for_a_policy_of_1_and_0(rng, monkeypatch):
+def test_loss_terms_equal_numpy(rng, monkeypatch):
+    """With other settings than the script's, and for a policy of 1 and 0."""
     monkeypatch.setattr(a3c, "LOSS_V", 1.5)  # three times its own value
     monkeypatch.setattr(a3c, "LOSS_ENTROPY", 0.04)  # four times
     p = np.array([[1, 0], [1, 0], [0, 1], [0.5, 0.5], [0.3, 0.7], [0.9, 0.1]], np.float32)
@@ -36,8 +37,9 @@ def test_loss_terms_equal_numpy_for_other_settings_and_for_a_policy_of_1_and_0(r
     np.testing.assert_allclose(got, (actor, 3 * critic, 4 * entropy), rtol=1e-4, atol=1e-7)
 
 
-def test_updates_equal_numpy_with_rmsprops_averages_shared_by_learners(built, rng, points):
-    """Each gradient is that of the learner's own weights, but only the server's weights move."""
+def test_updates_equal_numpy(built, rng, points):
+    """Learners share RMSProp's averages. Each gradient is that of the learner's own weights, but
+    only the server's weights move."""
     copies = [brain.weights for brain in built.brains]
     weights, *stale = built.values([built.server.weights, *copies])
     squares = [np.ones_like(w) for w in weights]  # as TensorFlow 1 starts them
@@ -72,7 +74,8 @@ def update_that_fails(brain, s, a, R, s_, discount, number=np.nan):
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, 1e30])  # 1e30: only the norm is infinite
-def test_a_gradient_that_is_not_finite_is_an_error_and_changes_nothing(built, rng, points, number):
+def test_a_bad_gradient_changes_nothing(built, rng, points, number):
+    """One that isn't finite is an error, and the next one counts again."""
     [brain, _], samples = built.brains, batch(rng)
     before = everything(built.server)
     update_that_fails(brain, *samples, number=number)
@@ -83,32 +86,8 @@ def test_a_gradient_that_is_not_finite_is_an_error_and_changes_nothing(built, rn
     assert not same(everything(built.server), before)
 
 
-class Momentum(a3c.ParameterServer):
-    """Every learner's update has velocities of its own, and they move the weights."""
-
-    def build_update(self, gradients):
-        updates = []
-        for w, g in zip(self.weights, gradients, strict=True):
-            velocity = tf.Variable(tf.zeros(w.shape), trainable=False)
-            updates.append(w.assign_add(velocity.assign(0.5 * velocity - 0.1 * g)))
-        return tf.group(*updates)
-
-
-def test_a_gradient_that_is_not_finite_reaches_no_update_of_a_subclass_either(rng):
-    built, samples = Built(2, server_class=Momentum), batch(rng)
-    [brain, _], server = built.brains, built.server
-    randomize(server.session, server.weights, rng)
-    brain.pull_parameter_server()
-    weights, before = built.values(server.weights), everything(server)
-    update_that_fails(brain, *samples)
-    assert same(everything(server), before)
-    update(brain, *samples)
-    for x, w, g in zip(built.values(server.weights), weights, gradient(weights, *samples)):
-        np.testing.assert_allclose(x, w - 0.1 * g, rtol=1e-4, atol=2e-6)
-
-
-def test_of_updates_made_at_once_no_good_one_is_lost_and_no_bad_one_counts(
-        rng):
+def test_of_updates_at_once_the_good_ones_count(rng):
+    """None of these is lost, and those that aren't finite move nothing."""
     built, samples, barrier = Built(4), batch(rng), threading.Barrier(4)
     weights = built.values(built.server.weights)
     squares = [np.ones_like(w) for w in weights]
@@ -130,7 +109,7 @@ def test_of_updates_made_at_once_no_good_one_is_lost_and_no_bad_one_counts(
         np.testing.assert_allclose(x, want, rtol=2e-3, atol=1e-4)
 
 
-def test_pull_and_push_copy_every_weight_and_nothing_else(built):
+def test_pull_and_push_copy_just_the_weights(built):
     one, two = built.brains
     variables = [one.weights, two.weights, built.server.weights, averages(built.server)]
     first, second, server, squares = built.values(variables)
@@ -140,7 +119,8 @@ def test_pull_and_push_copy_every_weight_and_nothing_else(built):
     assert all(map(same, built.values(variables), [server, second, second, squares]))
 
 
-def test_a_graph_call_prepares_its_part_of_the_graph_once_not_at_each_call():
+def test_a_graph_call_is_prepared_once():
+    """At each call it would take more memory."""
     with tf.Graph().as_default(), tf.Session() as session:
         x = tf.placeholder(tf.float32)
         watched = unittest.mock.Mock(wraps=session)
@@ -149,13 +129,14 @@ def test_a_graph_call_prepares_its_part_of_the_graph_once_not_at_each_call():
         watched._make_callable_from_options.assert_called_once()  # each would take memory
 
 
-@pytest.mark.parametrize("build_update", [
-    a3c.ParameterServer.build_update, lambda *_: tf.no_op()])  # it may not look at the gradients
-def test_a_brain_with_more_layers_than_the_server_is_an_error(monkeypatch, build_update):
-    monkeypatch.setattr(a3c.ParameterServer, "build_update", build_update)
+def test_a_brain_with_too_many_layers():
+    """More than the server has are an error, even if its update uses no gradient."""
+    class Server(a3c.ParameterServer):
+        build_update = staticmethod(lambda gradients: tf.no_op())
+
     class Brain(a3c.LocalBrain):
         def _build_model(self):
             a3c.layer("another", 4, 4)
             return super()._build_model()
     with pytest.raises(ValueError, match="zip"):
-        run(brain_class=Brain)
+        run(server_class=Server, brain_class=Brain)

@@ -14,6 +14,7 @@ import measure
 import imageio.v3 as iio
 import pytest
 import sabotage
+from faults import FAULTS
 from helpers import LEARNED, ROOT, SCRIPT, a3c, environment_variables, finish, run, start
 
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in (
@@ -242,12 +243,8 @@ def test_benchmark_and_sabotage_run_and_ruff_finds_nothing_wrong(command, says):
     assert result.returncode == 0 and re.search(says, result.stdout), result.stdout
 
 
-def test_the_text_that_a_fault_replaces_stands_exactly_once_in_its_function():
-    """If not, `sabotage.program` raises an error."""
-    faults = list(sabotage.faults())
-    assert faults
-    for _, *fault in faults:
-        sabotage.program(*fault)
+def test_every_fault_has_its_test_and_fits_its_program():
+    assert FAULTS and not list(sabotage.stale())
 
 
 def test_the_readmes_command_draws_the_curves_of_a_readers_own_run(tmp_path):

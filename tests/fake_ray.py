@@ -1,0 +1,54 @@
+"""A Ray that does all in this process: what is started or called is done at once."""
+import functools
+import itertools
+import types
+
+import a3c_cartpole as a3c
+import pytest
+
+
+class Handle:
+    """What Ray gives instead of an object: handle.method.remote(...) calls the object's method."""
+
+    def __init__(self, owner):
+        self.owner = owner
+
+    def __getattr__(self, name):
+        return types.SimpleNamespace(remote=getattr(self.owner, name))
+
+
+class FakeRay:
+    """An answer or a task that is an exception raises it, and the task "plays on" never ends."""
+
+    def __init__(self, exceptions):
+        self.exceptions = exceptions
+        self.timeouts = []  # of all calls of `get`
+        self.processes = itertools.count()
+
+    def init(self, address, **options):
+        pass
+
+    def remote(self, **options):
+        """ray.remote(...)(what).remote(...) makes an object, or begins a task."""
+        return lambda what: types.SimpleNamespace(remote=functools.partial(self.start, what))
+
+    def start(self, what, *args):
+        with pytest.MonkeyPatch.context() as process:  # a worker changes these in its process
+            process.setattr(a3c, "THRESHOLD_MEAN", a3c.THRESHOLD_MEAN)
+            process.setattr(a3c, "SIGNALS", a3c.SIGNALS)
+            return Handle(what(*args))
+
+    def get(self, answer, timeout=None):
+        self.timeouts.append(timeout)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def wait(self, tasks, num_returns=1, timeout=None):
+        return [task for task in tasks if task != "plays on"], []
+
+    def get_runtime_context(self):
+        return types.SimpleNamespace(get_worker_id=lambda: next(self.processes))
+
+    def shutdown(self):
+        pass

@@ -1,0 +1,46 @@
+"""clipped.py: its updates against NumPy, and where a run ends."""
+import numpy as np
+import pytest
+from helpers import Built, a3c, batch, randomize, update
+from reference import gradient, rmsprop
+
+pytest.importorskip("gymnasium")
+import clipped
+
+
+@pytest.mark.parametrize("server_class, max_norm, frames", [
+    (clipped.Clipping, 0.5, 150_000), (clipped.Clipping, 50, 150_000),
+    (clipped.FallingRate, 0.5, 150_000), (clipped.Server, 0.5, 150_000),
+    (clipped.Server, 0.5, 400_000)])
+def test_an_update_equals_numpy(monkeypatch, rng, server_class, max_norm, frames):
+    """With clipped gradients, a falling rate or both. A norm of 0.5 clips these gradients, 50
+    doesn't. At 300,000 frames the rate has become 0."""
+    monkeypatch.setattr(clipped.Clipping, "max_norm", max_norm)
+    built = Built(1, server_class=server_class)
+    randomize(built.server.session, built.brains[0].weights, rng)
+    built.progress.frames = frames
+    weights = built.values(built.server.weights)
+    squares = [np.ones_like(w) for w in weights]
+    samples = batch(rng)
+    gradients = gradient(built.values(built.brains[0].weights), *samples)
+    norm = sum((g ** 2).sum() for g in gradients) ** 0.5
+    assert 1 < norm < 50
+    factor = 1 if server_class is clipped.FallingRate else min(1, max_norm / norm)
+    moved = [w.copy() for w in weights]
+    rmsprop(moved, squares, [g * factor for g in gradients])
+    update(built.brains[0], *samples)
+    rate = 1 if server_class is clipped.Clipping else max(0, 1 - frames / 300_000)
+    for old, new, got in zip(weights, moved, built.values(built.server.weights)):
+        np.testing.assert_allclose(got - old, rate * (new - old), rtol=1e-3, atol=1e-7)
+
+
+@pytest.mark.parametrize("max_frames, end, said", [
+    (40_000, 290_000, ""),
+    (60_000, 300_000, "The learning rate is 0 after 300000 frames, and the run ends\n")])
+def test_clipped_ends_where_its_rate_is_0(monkeypatch, capsys, max_frames, end, said):
+    """It says so, and counts the frames of earlier runs."""
+    def continue_after_250_000_frames(server):
+        server.progress.max_frames += 250_000
+    monkeypatch.setattr(a3c.ParameterServer, "initialize", continue_after_250_000_frames)
+    built = Built(1, max_frames, server_class=clipped.Server)
+    assert built.progress.max_frames == end and capsys.readouterr().out == said

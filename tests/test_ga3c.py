@@ -1,0 +1,79 @@
+"""ga3c.py: whose states and samples wait in its queues, and what becomes of them."""
+import unittest.mock
+
+import numpy as np
+import pytest
+from helpers import a3c, batch, update
+
+pytest.importorskip("gymnasium")
+import ga3c
+
+
+def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
+    built = build(ga3c, learners=3)
+    built.progress.max_frames = 2000
+    assert built.progress.learning_threads > ga3c.TRAINERS  # the test thread waits for these, too
+    built.run()
+    assert built.progress.frames == 2000 and not built.progress.learning_threads
+    sizes = [point["batch/samples"] for point in points if "batch/samples" in point]
+    *learners, _, trainer = built.brains
+    rest = len(trainer.train_queue)  # too few for an update
+    assert min(sizes) >= 40 > rest and built.server.samples.empty()
+    agents = [worker.environment.agent for worker in built.learners]
+    learners_rest = sum(len(agent.memory) + len(brain.train_queue)
+                        for agent, brain in zip(agents, learners))
+    assert sum(sizes) + rest + learners_rest == 2000
+
+
+def test_ga3cs_age_counts_updates(build, rng, points):
+    """Those since the samples of an update were begun."""
+    built = build(ga3c)
+    brain, trainer = built.brains[0], built.learners[-1]
+    brain.pull_parameter_server()
+    built.server.updates += 3  # by others
+    update(brain, *batch(rng, 40))
+    built.progress.learning_threads = {"trainer1"}  # it ends when all samples are used
+    with pytest.raises(a3c.Stopped):
+        trainer.learn()
+    assert points[0] == {"batch/samples": 40, "age": 3}
+    assert built.server.updates == 3 + 1
+
+
+def test_ga3cs_last_samples_are_still_taken():
+    """The learner plays at the trainer's first look, and has given and ended at the second."""
+    def learners():
+        if next(plays):
+            return {"local_thread1", "trainer1"}
+        samples.put("the last samples")
+        return {"trainer1"}
+    progress, plays = unittest.mock.MagicMock(), iter([True, False])
+    progress.stopped = False
+    type(progress).learning_threads = unittest.mock.PropertyMock(side_effect=learners)
+    samples = ga3c.Queue(progress, maxsize=1)
+    assert samples.take() == "the last samples"
+
+
+def test_ga3c_gives_each_learner_its_own_policy(build, rng, points):
+    """That of the state it has asked about."""
+    built = build(ga3c, learners=8)
+    states = rng.normal(size=(8, 1, 4))
+    for brain, s in zip(built.brains, states):
+        built.server.states.give((s, brain.answer))
+    built.progress.learning_threads = {"trainer1"}  # the predictor ends when all are answered
+    *_, predictor, trainer = built.brains
+    with pytest.raises(a3c.Stopped):
+        built.learners[-2].learn()
+    for brain, s in zip(built.brains, states):
+        np.testing.assert_allclose(brain.answer.take(), predictor.predict_p(s), rtol=1e-6)
+    assert points == [{"batch/states": 8}]
+    for brain in predictor, trainer:  # they never pull
+        assert brain.weights == built.server.weights  # the same variables, not copies
+
+
+def test_ga3cs_queues_are_limited(build):
+    """Who finds no place in one waits. Otherwise samples would grow old while they wait."""
+    server = build(ga3c, learners=3).server
+    for queue, places in (server.states, 3), (server.samples, 4):
+        for item in range(places):
+            queue.put_nowait(item)  # raises queue.Full if there are fewer
+        assert queue.full()

@@ -1,0 +1,81 @@
+"""pendulum.py: its network and loss against NumPy, its torques and rewards."""
+import random
+import unittest.mock
+
+import numpy as np
+import pytest
+from helpers import a3c, check_network, tf
+from reference import differences, layer, normal, relu
+
+pytest.importorskip("gymnasium")
+import pendulum
+
+
+def pendulum_numpy(w, s):
+    s = s / [1, 1, 8]
+    actor, critic = (layer(relu(layer(s, *of[:2])), *of[2:]) for of in (w[:4], w[4:]))
+    return normal(actor), critic[:, 0]
+
+
+def test_pendulums_network_equals_numpy(put_back, rng):
+    pendulum.configure()
+    check_network(pendulum.Server, pendulum.Brain, pendulum_numpy, rng.normal(size=(3, 3)), rng)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2])
+def test_pendulums_loss_and_its_gradients_equal_numpy(put_back, rng, dimensions):
+    """The numbers of an action are independent, so their densities multiply."""
+    pendulum.configure()
+    a3c.LOSS_ENTROPY = 0.1  # ten times its own value
+    p = np.hstack([rng.normal(size=(9, dimensions)), rng.uniform(0.1, 2, size=(9, dimensions))])
+    a = rng.normal(size=(9, dimensions)) * 4  # some beyond the torque that the environment takes
+    v, target = rng.normal(size=(2, 9))
+    advantage = target - v  # a constant for the actor
+
+    def terms():
+        mean, variance = p[:, :dimensions], p[:, dimensions:] ** 2
+        density = np.exp(-(a - mean) ** 2 / (2 * variance)) / (2 * np.pi * variance) ** 0.5
+        entropy = (0.5 * np.log(2 * np.pi * np.e * variance)).sum(axis=1)
+        actor = -np.log(density.prod(axis=1)) * advantage
+        return actor, 0.5 * (target - v) ** 2, -0.1 * entropy
+    with tf.Graph().as_default(), tf.Session() as session:
+        policy, values = tf.constant(p), tf.constant(v)
+        brain = object.__new__(pendulum.Brain)  # its loss needs no network
+        taken = tf.placeholder_with_default(a, (None, *brain.action_shape))
+        got = brain.build_loss(policy, values, taken, tf.constant(target))
+        np.testing.assert_allclose(session.run(got), terms(), rtol=1e-9)
+        gradients = session.run(tf.gradients(tf.add_n(got), [policy, values]))
+    for g, wanted in zip(gradients, differences(lambda: np.sum(terms()), [p, v])):
+        np.testing.assert_allclose(g, wanted, rtol=1e-4, atol=1e-6)
+
+
+def two_torques(seed):
+    """An agent whose torques have these means, and then these spreads, in every state."""
+    brain = unittest.mock.Mock()
+    brain.predict_p.return_value = np.array([[1, -1.75, 0.1, 0.3]])
+    return pendulum.Agent(brain, random.Random(seed))
+
+
+def test_greedy_torques_are_the_mean(monkeypatch):
+    """Others are drawn with the spread, and not cut at 2."""
+    monkeypatch.setattr(a3c, "NUM_ACTIONS", 4)
+    agent, s = two_torques(seed=0), np.ones(3)
+    greedy = agent.act_greedily(s)
+    assert greedy.dtype == np.float32 and greedy.tolist() == [1, -1.75]
+    drawn = np.array([agent.act(s, 0) for _ in range(5000)])
+    assert drawn.dtype == np.float32 and drawn.min() < -2  # not cut
+    np.testing.assert_allclose(drawn.mean(axis=0), [1, -1.75], atol=0.03)
+    np.testing.assert_allclose(drawn.std(axis=0), [0.1, 0.3], rtol=0.06)
+
+
+def test_the_seed_decides_pendulums_torques():
+    """Otherwise --seed would not repeat a run, not even one with a single worker."""
+    first, again, other = (two_torques(seed).act(np.ones(3), 0).tolist() for seed in (5, 5, 6))
+    assert first == again != other
+
+
+def test_pendulums_rewards_are_scaled(build):
+    """From -16 ... 0 to -0.5 ... 0.5."""
+    environment = build(pendulum).learners[0].environment
+    for r, scaled in (-16.0, -0.5), (-8.0, 0), (0.0, 0.5):
+        assert environment.reward(None, None, r, None, 3, False) == scaled

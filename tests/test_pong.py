@@ -1,0 +1,84 @@
+"""pong.py and memory_pong.py: networks against NumPy, and the game."""
+import unittest.mock
+
+import numpy as np
+import pytest
+from helpers import a3c, check_network
+from reference import layer, lstm, relu
+from scipy.special import softmax
+
+pytest.importorskip("gymnasium")
+import pong
+import memory_pong
+
+
+def convolution(x, w, b, stride):
+    """Of one state's pictures (height, width, channels)."""
+    parts = np.lib.stride_tricks.sliding_window_view(x, w.shape[:3])[::stride, ::stride, 0]
+    return np.tensordot(parts, w, 3) + b
+
+
+def pong_units(w, s):
+    """The 256 units of pong.py's hidden layer for each state."""
+    units = []
+    for pictures in s.reshape(-1, 4, 84, 84):
+        x = (pictures.transpose(1, 2, 0) - 87.0) / 255
+        x = relu(convolution(x, w[0], w[1], 4))
+        x = relu(convolution(x, w[2], w[3], 2))
+        units.append(relu(layer(x.reshape(-1), w[4], w[5])))
+    return np.array(units)
+
+
+def pong_numpy(w, s):
+    h = pong_units(w, s)
+    return softmax(layer(h, *w[6:8]), axis=1), layer(h, *w[8:])[:, 0]
+
+
+def memory_pong_numpy(w, s):
+    c, h = lstm(pong_units(w, s[:, :-512]), *w[6:8], *np.split(s[0, -512:], 2))
+    return np.hstack([softmax(layer(h, *w[8:10]), axis=1), c, h]), layer(h, *w[10:])[:, 0]
+
+
+@pytest.mark.parametrize("variant, brain_class, in_numpy, remembered", [
+    (pong, a3c.LocalBrain, pong_numpy, 0),
+    (memory_pong, memory_pong.Brain, memory_pong_numpy, 512)])
+def test_pongs_networks_equal_numpy(put_back, rng, variant, brain_class, in_numpy, remembered):
+    variant.configure()
+    s = rng.integers(256, size=(2, pong.NUM_STATES))
+    memory = np.full((2, remembered), 9.0)  # only the memory before the first state counts
+    memory[0] = rng.normal(size=remembered) * 0.3
+    check_network(variant.Server, brain_class, in_numpy, np.hstack([s, memory]), rng, spread=0.05)
+
+
+@pytest.fixture
+def environment(put_back):
+    pong.configure()
+    return pong.Environment(unittest.mock.Mock(), unittest.mock.Mock())
+
+
+def test_pongs_states_actions_and_rewards(environment):
+    """Four pictures, three actions, and points."""
+    env, ale = environment.env, environment.env.unwrapped.ale
+    meanings = env.unwrapped.get_action_meanings()
+    assert [meanings[a] for a in pong.ACTIONS] == ["NOOP", "RIGHT", "LEFT"]  # stay, up, down
+    assert env.action_space.n == 3
+    env.reset(seed=0)
+    before = ale.getEpisodeFrameNumber()
+    s, r, *_ = env.step(0)
+    assert ale.getEpisodeFrameNumber() == before + 4  # a step lasts four frames
+    assert s.shape == (4 * 84 * 84,) and s.dtype == np.uint8 and s.max() > 100
+    while not r:
+        s, r, *_ = env.step(1)  # always up, until the opponent has a point
+    assert r == environment.reward(s, 1, r, s, 1, False) == -1
+
+
+def test_pongs_paddle_goes_up_and_down(environment):
+    """The second action moves it up, and the third down. Memory 51 of the Atari holds its place."""
+    env = environment.env
+    env.reset(seed=0)
+    places = []
+    for action in 1, 2, 1:
+        for _ in range(15):
+            env.step(action)
+        places.append(int(env.unwrapped.ale.getRAM()[51]))
+    assert places[0] < places[1] > places[2]

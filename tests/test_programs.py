@@ -1,0 +1,256 @@
+"""What concerns all programs: how each starts, its settings, what goes with what."""
+import ast
+import functools
+import itertools
+import operator
+import re
+import unittest.mock
+
+import numpy as np
+import pytest
+from helpers import (
+    LEARNED, NOT_LEARNED, ROOT, Built, a3c, averages, film_lengths, finish, refusal, run, same,
+    start, tf)
+from reference import forward
+
+pytest.importorskip("gymnasium")  # classic Gym plays them, too, but names its games otherwise
+pytest.importorskip("ray")
+import clipped
+import distributed
+import ga3c
+import memory
+import memory_pendulum
+import memory_pong
+import pendulum
+import pong
+import returns
+import synchronous
+
+VARIANTS = ROOT / "tests" / "variants"
+PAGE = (VARIANTS / "README.md").read_text(encoding="utf-8")
+
+
+# Each as its user starts it (distributed.py: in test_distributed.py)
+
+STARTED = [clipped, ga3c, memory, memory_pendulum, memory_pong, pendulum, pong, synchronous]
+TO_LEARN = {clipped: 300_000, distributed: 300_000, ga3c: 500_000, memory: 1_000_000,
+            memory_pendulum: 1_000_000, pendulum: 1_000_000}
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("program, frames, workers, wanted", [
+    *[(program, 300, 2, NOT_LEARNED) for program in STARTED],
+    *[pytest.param(program, frames, 8, LEARNED, marks=pytest.mark.long)
+      for program, frames in TO_LEARN.items()]])
+def test_each_variant_starts_saves_and_plays(
+        tmp_path, monkeypatch, put_back, program, frames, workers, wanted):
+    """It films what it has saved. In the long tests it learns."""
+    process = start("--render", "none", "--seed", 100, "--max-frames", frames, "--workers", workers,
+                    "--checkpoint", "saved", cwd=tmp_path, program=program.__file__)
+    status, out, err = finish(process, seconds=840)
+    assert status == wanted, err
+    assert status == LEARNED or out.endswith(f"\nNot learned after {frames} frames\n"), err
+    monkeypatch.chdir(tmp_path)
+    short = functools.partial(a3c.gym.make, max_episode_steps=80)  # a whole film takes long
+    monkeypatch.setattr(a3c.gym, "make", short)
+    words = "--play", "--checkpoint", "saved", "--test-episodes", "1", "--render", "video"
+    assert program.main(words) == LEARNED
+    [pictures] = film_lengths(tmp_path)
+    assert pictures > 5  # of one episode, in one film
+
+
+# Settings
+
+def settings(**classes):
+    """{name: value} of the constants, and of what a server and a brain of these classes have."""
+    built = Built(1, **classes)
+    server, optimizer, brain = built.server, built.server.optimizer, built.brains[0]
+    rate = server.session.run(optimizer._learning_rate_tensor)
+    return a3c.constants() | {
+        "gae_lambda": getattr(brain, "gae_lambda", None),
+        "TRAINING_BATCH": ga3c.TRAINING_BATCH if hasattr(server, "states") else None,
+        "LEARNING_RATE": round(float(rate), 8), "RMSPROP_DECAY": optimizer._decay,
+        "epsilon": optimizer._epsilon, "max_norm": getattr(server, "max_norm", None),
+        "anneal_frames": getattr(server, "anneal_frames", None)}
+
+
+@pytest.mark.parametrize("program, words, not_on_page", [
+    *[(program, (), {}) for program in STARTED],
+    *[(program, ("--no-memory",), {"NUM_STATES": 2}) for program in (memory, memory_pendulum)]])
+def test_settings_are_the_scripts_or_on_the_page(given_to_main, program, words, not_on_page):
+    """The page's table has all settings in which a variant differs from the script."""
+    wanted = settings() | not_on_page
+    [row] = re.findall(rf"^\| `{program.__name__}\.py` \|((?: `\w+ = .*)?) \|$", PAGE, re.M)
+    on_page = {setting: ast.literal_eval(value)
+               for setting, value in re.findall(r"`(\w+) = ([^`]+)`", row)}
+    wanted = settings() | on_page | not_on_page
+    assert settings(**given_to_main(program, *words)) == wanted
+
+
+def test_programs_can_be_configured_in_turn(monkeypatch, given_to_main):
+    """As in a notebook. What the user has set stays."""
+    monkeypatch.setattr(a3c, "LOSS_V", 0.25)
+    programs = memory, pong, memory_pendulum, clipped, pendulum, memory_pong, memory, clipped
+    before, found = a3c.constants(), {}
+    for program in programs:
+        given_to_main(program)
+        assert found.setdefault(program, a3c.constants()) == a3c.constants()
+    assert found[clipped] == before and all(now["LOSS_V"] == 0.25 for now in found.values())
+
+
+@pytest.mark.parametrize("variant, owner, name, value, error", [
+    (memory, a3c, "N_STEP_RETURN", 2, "N_STEP_RETURN must be 1"),
+    (memory, memory.Positions, "positions", [0, 1, 2], r"shape \(3,\), but .* `seen` is 2"),
+    (pendulum, a3c, "NUM_ACTIONS", 4, r"shape \(1,\), but NUM_ACTIONS, .* is 4"),
+    (pendulum, a3c, "NUM_STATES", 2, "state_scale has 3 numbers, but NUM_STATES is 2")])
+def test_unfit_settings_are_refused_in_one_line(
+        monkeypatch, capsys, put_back, variant, owner, name, value, error):
+    def configure_wrongly(*args, rightly=variant.configure):
+        rightly(*args)
+        monkeypatch.setattr(owner, name, value)
+    monkeypatch.setattr(variant, "configure", configure_wrongly)
+    assert re.search(error, refusal(capsys, main=lambda words, server: variant.main(words)))
+
+
+# What goes with what
+
+TOGETHER = [synchronous, ga3c, distributed]  # they change how learners work together
+LEARNED_THERE = [clipped, pendulum, memory, memory_pendulum, pong, memory_pong]
+REFUSED = [(memory, ga3c), (memory_pendulum, ga3c), (memory_pong, ga3c)]
+
+
+@pytest.mark.parametrize("variant, program", [
+    pair for pair in itertools.product(LEARNED_THERE, TOGETHER) if pair not in REFUSED])
+def test_what_goes_with_what(given_to_main, fake_ray, variant, program):
+    """A variant's classes train in the other program, too briefly to learn."""
+    processes = ["--processes", 1] if program is distributed else []
+    status, server = run("--max-frames", 100, "--workers", 2, *processes, main=program.main,
+                         **given_to_main(variant))
+    assert status == NOT_LEARNED
+    assert not any(map(np.array_equal, server.first, server.session.run(server.weights)))
+
+
+def test_the_page_says_what_goes_with_what():
+    assert "\n| | `synchronous.py` | `ga3c.py` | `distributed.py` |\n" in PAGE
+    for variant in LEARNED_THERE:
+        cells = ["no" if (variant, program) in REFUSED else "yes" for program in TOGETHER]
+        assert f"\n| `{variant.__name__}.py` | {' | '.join(cells)} |\n" in PAGE
+
+
+@pytest.mark.parametrize("program, classes, error", [
+    (ga3c, {"server_class": synchronous.Server}, "with synchronous.py"),
+    (ga3c, {"brain_class": returns.GAE}, "nor with GAE"),
+    (ga3c, {"agent_class": memory.Agent}, "an LSTM"),
+    (distributed, {"server_class": synchronous.Server}, "with synchronous.py")])
+def test_unfit_classes_are_refused_in_one_line(capsys, fake_ray, program, classes, error):
+    assert error in refusal(capsys, main=program.main, **classes)
+
+
+@pytest.mark.timeout(60)  # with a fault it waits for ever
+@pytest.mark.parametrize("names", ["PREDICTORS", "TRAINERS"])
+def test_ga3c_without_one_of_its_threads_is_refused(monkeypatch, capsys, names):
+    """Otherwise all learners would wait for ever."""
+    monkeypatch.setattr(ga3c, names, set())
+    assert "a predictor and a trainer" in refusal(capsys, main=ga3c.main)
+
+
+# What all learners share
+
+@pytest.fixture
+def normalized():
+    """The classes of the page's program normalized.py."""
+    [program] = re.findall(r"^```python\n([^`]*tf.unstack[^`]*)^```", PAGE, re.M)
+    names = {"__name__": "normalized"}
+    exec(program, names)
+    return names["Server"], names["Brain"]
+
+
+@pytest.mark.parametrize("program", [a3c, synchronous, ga3c, distributed])
+def test_shared_sums_are_those_of_all_states(
+        monkeypatch, rng, normalized, fake_ray, tmp_path, program):
+    """They are pulled, used, saved, played with. A round of waiting learners adds its mean."""
+    class Brain(normalized[1]):
+        def update_parameter_server(self):
+            trained.append([s for s, *_ in self.train_queue])
+            brains.append(self)
+            super().update_parameter_server()
+    trained, brains = [], []
+    words = ["--checkpoint", tmp_path, "--max-frames", 500]
+    more = ["--processes", 1] if program is distributed else []
+    classes = {"server_class": normalized[0], "brain_class": Brain}
+    _, server = run(*words, *more, main=program.main, **classes)
+    wanted = np.array([[1], [0], [1]]) * np.ones(4)
+    for states in filter(len, trained):
+        s = np.array(states)
+        added = np.array([np.ones_like(s), s, s ** 2])
+        wanted += added.mean(axis=1) if program is synchronous else added.sum(axis=1)
+    sums, *weights = server.session.run(server.weights)
+    np.testing.assert_allclose(sums, wanted, rtol=1e-3, atol=1e-3)
+    mean = wanted[1] / wanted[0]
+    spread = (wanted[2] / wanted[0] - mean ** 2) ** 0.5
+    s = rng.normal(size=(5, 4))
+    if program is a3c:
+        brains[0].pull_parameter_server()
+        np.testing.assert_allclose(
+            brains[0].predict_p(s), forward(weights, ((s - mean) / spread).clip(-5, 5))[0],
+            rtol=1e-3)
+    status, player = run(*words, "--play", **classes)
+    assert status == LEARNED and same(player.first, [sums, *weights])
+
+
+@pytest.mark.parametrize("program", [synchronous, distributed])
+def test_a_variable_outside_the_loss_stays(fake_ray, program):
+    class Server(a3c.ParameterServer):
+        def _build_model(self):
+            a3c.layer("unused", 2, 3)
+            return super()._build_model()
+    more = ["--processes", 1] if program is distributed else []
+    status, server = run("--max-frames", 50, *more, main=program.main, server_class=Server)
+    unused, *used = server.session.run(server.weights)
+    assert status == NOT_LEARNED and np.array_equal(unused, server.first[0])
+    assert not np.array_equal(used[-1], server.first[-1])
+
+
+def test_constants_may_be_numbers_of_numpy(monkeypatch):
+    """Other processes get these, too."""
+    monkeypatch.setattr(a3c, "GAMMA", np.float32(0.5))
+    assert a3c.constants()["GAMMA"] == 0.5
+
+
+# Threads
+
+AGENT, BRAIN = "environment.agent", "environment.agent.brain"
+
+
+@pytest.mark.timeout(60)  # with a fault they wait for ever
+@pytest.mark.parametrize("program, name, owner, method", [
+    (ga3c, "local_thread1", AGENT, "act"), (ga3c, "predictor1", BRAIN, "predict_p"),
+    (ga3c, "trainer1", BRAIN, "update_parameter_server"),
+    (ga3c, "test_thread", AGENT, "act_greedily"),
+    (synchronous, "local_thread1", AGENT, "act"), (synchronous, "local_thread3", AGENT, "act"),
+    (synchronous, "local_thread1", BRAIN, "pull_parameter_server"),
+    (synchronous, "local_thread3", BRAIN, "update_parameter_server"),
+    (synchronous, "test_thread", AGENT, "act_greedily")])
+def test_all_threads_end_whichever_fails_first(build, program, name, owner, method):
+    """One fails at its fourth call of this method; the test thread does so in an evaluation."""
+    built = build(program, learners=3, LEARNED_MEAN=5 if name == "test_thread" else 199)
+    [worker] = [worker for worker in (built.tester, *built.learners) if worker.name == name]
+    owner = operator.attrgetter(owner)(worker)
+    four_calls = [unittest.mock.DEFAULT] * 3 + [ValueError("on purpose")]
+    setattr(owner, method, unittest.mock.Mock(wraps=getattr(owner, method), side_effect=four_calls))
+    with pytest.raises(ValueError, match="on purpose"):
+        built.run()
+    assert built.progress.failure[1] == name
+
+
+@pytest.mark.parametrize("program", [ga3c, synchronous])
+def test_a_bad_gradient_moves_no_shared_weight(build, monkeypatch, program):
+    """One that isn't finite changes nothing that the optimizer or a round keeps either."""
+    monkeypatch.setattr(a3c.Environment, "reward", lambda *step: np.nan)
+    built = build(program, learners=3)
+    kept = sum(getattr(built.server, "kept", {}).values(), [])  # the gradients of a round
+    shared = [*built.server.weights, *averages(built.server), *kept]
+    before = built.values(shared)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the gradient isn't finite"):
+        built.run()
+    assert same(built.values(shared), before)

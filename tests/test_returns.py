@@ -1,0 +1,58 @@
+"""returns.py: returns of segments, and generalized advantages."""
+import numpy as np
+import pytest
+from helpers import a3c, tf
+
+pytest.importorskip("gymnasium")
+import memory
+import memory_pendulum
+import memory_pong
+import pendulum
+import returns
+
+
+@pytest.mark.parametrize("variant, without_memory, actions, gamma_lambda", [
+    (memory, a3c.LocalBrain, [1] * 20, 0.99 * 0.95),
+    (memory_pendulum, pendulum.Brain, [[1.0]] * 20, 0.9 * 0.95),
+    (memory_pong, a3c.LocalBrain, [1] * 20, 0.99 * 1)])
+def test_a_loss_with_memory_has_generalized_advantages(
+        put_back, rng, variant, without_memory, actions, gamma_lambda):
+    """A brain without memory has the same loss and gradients, if it is given those sums."""
+    variant.configure()
+    brain = object.__new__(variant.Brain)  # its loss needs no network
+    delta = rng.normal(size=20)
+    advantage = [sum(gamma_lambda ** (u - t) * delta[u] for u in range(t, 20)) for t in range(20)]
+    with tf.Graph().as_default(), tf.Session() as session:
+        p = tf.constant(rng.uniform(0.1, 1, (20, a3c.NUM_ACTIONS)), tf.float32)
+        p_and_memory = tf.concat([p, tf.ones([20, 64])], axis=1)
+        v, a = tf.constant(rng.normal(size=20), tf.float32), tf.constant(actions)
+        got = brain.build_loss(p_and_memory, v, a, tf.stop_gradient(v + delta))
+        wanted = without_memory.build_loss(None, p, v, a, tf.stop_gradient(v + advantage))
+        gradients = [tf.gradients(tf.add_n(terms), [p, v]) for terms in (got, wanted)]
+        for x, y in zip(*session.run([[*got, *gradients[0]], [*wanted, *gradients[1]]])):
+            np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("n", [20, 5])
+@pytest.mark.parametrize("terminal", [True, False])
+def test_returns_reach_to_their_segments_end(monkeypatch, rng, n, terminal):
+    """Or n steps, if these are fewer. 47 steps are segments of 20 (Pong's Tmax), 20 and 7. If the
+    last step is terminal, V after it doesn't count. The state of step t is the number t."""
+    monkeypatch.setattr(a3c, "Tmax", 20)
+    monkeypatch.setattr(a3c, "N_STEP_RETURN", n)
+    brain = a3c.LocalBrain.__new__(a3c.LocalBrain)  # its queue needs no network
+    brain.train_queue, samples = [], []
+    agent = returns.SegmentReturns(brain, None)
+    r = rng.normal(size=47)
+    for t in range(47):
+        done = t == 46
+        agent.advantage_push_local_brain(t, 0, r[t], t + 1, done, done and terminal)
+        if (t + 1) % 20 == 0 or done:  # an update
+            samples += brain.train_queue
+            brain.train_queue.clear()
+    assert [s for s, *_ in samples] == list(range(47)) and not agent.memory
+    for t, (_, _, R, s_, discount) in enumerate(samples):
+        end = min(t + n, t - t % 20 + 20, 47)
+        assert R == pytest.approx(sum(0.99 ** k * r[t + k] for k in range(end - t)))
+        assert s_ == end
+        assert discount == (0 if terminal and end == 47 else pytest.approx(0.99 ** (end - t)))

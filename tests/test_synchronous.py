@@ -1,0 +1,100 @@
+"""synchronous.py: rounds, the update at their end, and runs that can be repeated."""
+import re
+
+import numpy as np
+import pytest
+from helpers import LEARNED, NOT_LEARNED, EndsAt, a3c, batch, randomize, run, same, update
+from reference import gradient, rmsprop
+
+pytest.importorskip("gymnasium")
+import clipped
+import synchronous
+
+
+def test_a_round_makes_one_update(build, rng):
+    """With the mean of all learners' samples. In the second round the last learner has none."""
+    built = build(synchronous, learners=3)
+    server = built.server
+    server.wait_until = lambda condition: None  # here they work in turn
+    randomize(server.session, server.weights, rng)
+    wanted = built.values(server.weights)
+    squares = [np.ones_like(w) for w in wanted]
+    for frames, sizes in (30, (12, 5, 8)), (60, (12, 5, 0)):
+        built.progress.frames = frames
+        before, sums = built.values(server.weights), []
+        for brain in built.brains:
+            brain.pull_parameter_server()
+        for brain, n in zip(built.brains, sizes):
+            assert same(built.values(server.weights), before)  # not before the last one is ready
+            samples = batch(rng, n)
+            update(brain, *samples)
+            if n:
+                sums.append([n * g for g in gradient(before, *samples)])
+        rmsprop(wanted, squares, [sum(of_all) / sum(sizes) for of_all in zip(*sums)])
+        for got, want in zip(built.values(server.weights), wanted):
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+        assert server.frame == frames  # ε follows it
+
+
+def test_synchronous_continues_with_the_saved_epsilon(saved):
+    """ε follows `frame`, which each update renews. In a run of one frame none does."""
+    _, server = run("--checkpoint", saved, "--max-frames", 1, main=synchronous.main)
+    assert server.frame == 50
+
+
+def test_synchronous_takes_its_own_classes_too():
+    """And their subclasses."""
+    class Agent(synchronous.Agent):
+        on_policy = False
+    status, _ = run("--max-frames", 50, main=synchronous.main, server_class=synchronous.Server,
+                    agent_class=Agent)
+    assert status == NOT_LEARNED
+
+
+@pytest.mark.parametrize("learned_mean, frames, return_steps, on_policy", [
+    (22, 20_000, 5, True), (199, 1500, 13, False)])
+def test_a_seed_repeats_a_run_of_synchronous_learners(
+        monkeypatch, capsys, learned_mean, frames, return_steps, on_policy):
+    """All learners end, whether they learn or use up their frames. In the second case returns have
+    more steps than a round, so that some rounds have no samples. A schedule changes the loss."""
+    class Brain(a3c.LocalBrain):
+        def build_loss(self, *batch):
+            actor, critic, entropy = super().build_loss(*batch)
+            return actor, critic, entropy * self.server.build_part_left()
+    monkeypatch.setattr(clipped.Server, "anneal_frames", 20_000)
+    monkeypatch.setattr(synchronous.Agent, "on_policy", on_policy)
+    def wait_until(progress, condition, seconds=None, really=a3c.Progress.wait_until):
+        really(progress, condition, seconds)
+        if seconds is not None and progress.phase != "evaluating":
+            left.append(set(progress.learning_threads))
+    monkeypatch.setattr(a3c.Progress, "wait_until", wait_until)
+    monkeypatch.setattr(a3c, "LEARNED_MEAN", learned_mean)
+    monkeypatch.setattr(a3c, "N_STEP_RETURN", return_steps)
+    runs, left = [], []
+    for _ in range(2):
+        status, server = run("--workers", 3, "--seed", 7, "--max-frames", frames,
+                             main=synchronous.main, server_class=clipped.Server, brain_class=Brain)
+        out = re.sub(r"\d+\.\d s", "", capsys.readouterr().out)
+        # Which of two threads prints first, in the same moment, is chance.
+        weights = server.session.run(server.weights)
+        runs.append((status, sorted(out.splitlines()), *(w.tobytes() for w in weights)))
+    assert runs[0] == runs[1] and runs[0][0] == (LEARNED if learned_mean == 22 else NOT_LEARNED)
+    assert any("mean" in line for line in runs[0][1])
+    assert left == [set(), set()]  # none waits for one that has ended
+
+
+@pytest.mark.parametrize("on_policy", [True, False])
+def test_a_rounds_samples_are_of_its_weights(build, monkeypatch, on_policy):
+    """In the script's way, the last four of a segment wait for the next update."""
+    def update(brain, really=synchronous.Brain.update_parameter_server):
+        sizes.append(len(brain.train_queue))
+        really(brain)
+    monkeypatch.setattr(synchronous.Brain, "update_parameter_server", update)
+    monkeypatch.setattr(synchronous.Agent, "on_policy", on_policy)
+    built, sizes = build(synchronous, learners=2), []
+    built.progress.max_frames = 40
+    for learner in built.learners:
+        learner.environment.env = EndsAt()
+    built.run()
+    assert sizes[:2] == ([10, 10] if on_policy else [6, 6])
+    assert sizes[2:4] == [10, 10]
