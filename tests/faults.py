@@ -397,5 +397,5 @@ FAULTS = {
         ("Worker_thread.evaluate", "brain.push_parameter_server()", "pass"),
         ("Worker_thread.evaluate", "brain.pull_parameter_server()", "pass"),
         ("Worker_thread.evaluate", "brain.server.checkpoint.save()", "pass"),
-        ("Worker_thread.evaluate", "not progress.learning_threads, GRACE", "True, GRACE", "no wait")],
+        ("Worker_thread.evaluate", "not progress.learning_threads, GRACE", "True, GRACE")],
 }
