@@ -94,7 +94,7 @@ FAULTS = {
         ("signals_stop", "progress.interrupt()", "None"),
         ("Progress.next_frame", "self.stopped or ", "")],
     "test_ctrl_c_twice_while_a_thread_hangs": [
-        ("main", ", daemon=True", ""),
+        ("main", ", daemon=True", "", "Python would wait for the thread that hangs"),
         ("main", "thread.join(max(0.0, end - progress.seconds()))", "thread.join()"),
         ("signals_stop", "progress.interrupt()",
          "(progress.interrupt(), signal.signal(signal.SIGINT, signal.default_int_handler))")],
@@ -338,7 +338,7 @@ FAULTS = {
     "test_a_seed_repeats_a_run_of_synchronous_learners": [
         ("synchronous.Agent.explore", "self.brain.server.frame", "frame"),
         ("synchronous.Server.frames", "self.frame", "self.progress.frames"),
-        ("synchronous.Server.wait_until", " or len(", " or 9 * len(")],
+        ("synchronous.Server.wait_until", " or len(", " or 9 * len(", "awaits one that has ended")],
     "test_a_rounds_samples_are_of_its_weights": [
         ("returns.SegmentReturns.advantage_push_local_brain", "(self.on_policy", "(None")],
     # test_worker_thread.py
@@ -379,7 +379,7 @@ FAULTS = {
     "test_counting_and_saving_wait_for_their_locks": [
         ("Progress.next_frame", "self.changed", "threading.Semaphore(9)"),
         ("Progress.episode_ended", "with self.changed", "with threading.Semaphore(9)"),
-        ("Checkpoint.save", "self.lock", "threading.Semaphore(9)")],
+        ("Checkpoint.save", "self.lock", "threading.Semaphore(9)", "a lock that lets all in")],
     "test_a_high_mean_leads_to_an_evaluation": [
         ("Progress.episode_ended", "> threshold", ">= threshold"),
         ("Worker_thread.evaluate", "mean > LEARNED_MEAN", "True")],
