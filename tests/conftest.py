@@ -87,8 +87,10 @@ def fake_ray(monkeypatch):
     """For distributed.py, a Ray that does all in this process."""
     real = pytest.importorskip("ray")
     import distributed
+    import processes
     ray = FakeRay(real.exceptions)
-    monkeypatch.setattr(distributed, "ray", ray)
+    for module in distributed, processes:
+        monkeypatch.setattr(module, "ray", ray)
     monkeypatch.setattr(a3c, "SHARE_ONE_CORE", False)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield ray

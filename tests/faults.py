@@ -35,36 +35,36 @@ FAULTS = {
         ("distributed.WorkerServer.update", "progress.frames - self.others", "progress.frames"),
         ("distributed.WorkerServer.update", "self.others, 0)", "self.others, -99)")],
     "test_the_last_scores_of_a_worker_arrive": [
-        ("distributed.Workers.next_score",
+        ("processes.Workers.next_score",
          "ended, _ = ray.wait(list(self.tasks), timeout=0.2)\n            self.look()",
          "self.look()\n            ended, _ = ray.wait(list(self.tasks), timeout=0.2)")],
     "test_each_score_arrives_once_and_in_order": [
         ("distributed.ServerProcess.update", "scores[-new:] if new else []", "scores[-1:]")],
     "test_frames_and_values_arrive_under_the_saving_lock": [
-        ("distributed.Workers.look", "self.server.checkpoint.lock", "contextlib.nullcontext()")],
+        ("processes.Workers.look", "self.server.checkpoint.lock", "contextlib.nullcontext()")],
     "test_a_bad_gradient_is_never_sent": [
         ("finite", "tf.check_numerics(", "(lambda norm, _: norm)(")],
     "test_a_stopped_learner_waits_for_no_answer": [
-        ("distributed.wait_for", "progress.raise_if_stopped()", "pass")],
-    "test_a_server_silent_for_a_minute_is_an_error": [("distributed.wait_for", "120", "60")],
+        ("processes.wait_for", "progress.raise_if_stopped()", "pass")],
+    "test_a_server_silent_for_a_minute_is_an_error": [("processes.wait_for", "120", "60")],
     "test_a_worker_stops_if_the_server_ends": [
         ("distributed.ServerProcess.end", "self.server.progress.max_frames", "0")],
     "test_once_learned_the_server_ends_the_workers": [
-        ("distributed.Workers.next_score", "self.process.end.remote()", "pass"),
-        ("distributed.Workers.next_score", "if not self.tasks:", "if False:")],
+        ("processes.Workers.next_score", "self.process.end.remote()", "pass"),
+        ("processes.Workers.next_score", "if not self.tasks:", "if False:")],
     "test_weights_that_have_passed_are_not_replaced": [
-        ("distributed.Workers.look", "return\n", "pass\n")],
+        ("processes.Workers.look", "return\n", "pass\n")],
     "test_a_worker_started_again_is_told_once": [
-        ("distributed.Workers.look", "look.workers > self.known", "False"),
-        ("distributed.Workers.look", "self.known = look.workers", "pass")],
+        ("processes.Workers.look", "look.workers > self.known", "False"),
+        ("processes.Workers.look", "self.known = look.workers", "pass")],
     "test_a_worker_that_failed_ends_the_run": [
-        ("distributed.Workers.task_ended", "ray.exceptions.RayTaskError", "ZeroDivisionError"),
-        ("distributed.Workers.task_ended", "failed: {a3c.reason(error.cause)}", "failed")],
+        ("processes.Workers.task_ended", "ray.exceptions.RayTaskError", "ZeroDivisionError"),
+        ("processes.Workers.task_ended", "failed: {a3c.reason(error.cause)}", "failed")],
     "test_each_worker_chooses_another_core": [("distributed.work", "number % len(cores)", "0")],
     "test_sys_exit_in_a_worker_is_a_failure": [
         ("distributed.work", "raise RuntimeError", "raise  # ")],
     "test_a_new_run_counts_on_from_saved_frames": [
-        ("distributed.Workers.start", "progress.frames", "0")],
+        ("processes.Workers.start", "progress.frames", "0")],
     "test_only_the_starting_process_evaluates": [("distributed.work", 'float("inf")', "30")],
     "test_play_uses_the_users_own_classes": [
         ("distributed.main", "brain_class, agent_class, Environment)",
@@ -72,17 +72,17 @@ FAULTS = {
         ("distributed.main", "Environment(environment_class)", "Environment(a3c.Environment)"),
         ("distributed.main", "class Server(server_class)", "class Server(a3c.ParameterServer)")],
     "test_refusals_come_before_ray_starts": [
-        ("distributed.start_ray", "{a3c.reason(error)}", "{error}")],
+        ("processes.start_ray", "{a3c.reason(error)}", "{error}")],
     "test_ctrl_c_while_ray_or_the_server_starts": [
-        ("distributed.Workers.start", "progress.stopped:  # by", "False:  # by"),
-        ("distributed.Workers.start", "progress.stopped:  # while", "False:  # while")],
+        ("processes.Workers.start", "progress.stopped:  # by", "False:  # by"),
+        ("processes.Workers.start", "progress.stopped:  # while", "False:  # while")],
     "test_signals_are_ignored_while_ray_shuts_down": [
         ("distributed.main", "signal.signal(number, signal.SIG_IGN)", "signal.getsignal(number)"),
         ("distributed.main", "signal.signal(number, handler)", "None")],
     "test_whatever_ends_a_run_leaves_no_process": [
         ("distributed.work", "vars(a3c).update(constants)", "pass"),
         ("distributed.ServerProcess.__init__", "vars(a3c).update(constants)", "pass"),
-        ("distributed.start_ray", "signal.getsignal(signal.SIGINT)", "signal.SIG_DFL")],
+        ("processes.start_ray", "signal.getsignal(signal.SIGINT)", "signal.SIG_DFL")],
     # test_drills.py
     "test_ctrl_c_and_sigterm_save_however_often": [
         ("signals_stop", "progress.interrupt()", "None"),

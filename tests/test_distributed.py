@@ -21,6 +21,7 @@ from helpers import FAILED, INTERRUPTED, LEARNED, NOT_LEARNED, a3c, linux, tf
 
 pytest.importorskip("ray")
 import distributed
+import processes
 from ray import exceptions
 
 UPDATES = "parameter_server/updates"
@@ -56,7 +57,7 @@ def server_process(fake_ray, script):
 @pytest.fixture
 def workers(server_process):
     """The workers as the process that the user starts sees them: one plays on."""
-    workers = distributed.Workers(None)
+    workers = processes.Workers(None)
     workers.server = helpers.Built(0, server_class=CountingServer).server
     workers.variables = variables(workers.server)
     workers.process, workers.tasks, workers.known = server_process, {"plays on": 1}, 1
@@ -206,7 +207,7 @@ def test_a_stopped_learner_waits_for_no_answer(server_process, fake_ray):
 def test_a_server_silent_for_a_minute_is_an_error(fake_ray, answer):
     """Ray raises one of these errors in place of an answer."""
     with pytest.raises(ConnectionError, match=NO_SERVER):
-        distributed.wait_for(answer, a3c.Progress(helpers.options()))
+        processes.wait_for(answer, a3c.Progress(helpers.options()))
     assert sum(fake_ray.timeouts) == 60
 
 
@@ -381,7 +382,7 @@ def test_without_ray_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)  # as if this package were missing
     monkeypatch.setattr(sys, "path", sys.path[:])
     with pytest.raises(SystemExit, match=r"\A.+: run  pip install -r tests/requirements.txt\Z"):
-        runpy.run_path(distributed.__file__)
+        runpy.run_path(processes.__file__)
 
 
 # With Ray
