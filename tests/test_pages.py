@@ -19,7 +19,7 @@ from helpers import LEARNED, ROOT, SCRIPT, a3c, environment_variables, finish, r
 
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in (
     "README.md", "tests/exercises/README.md", "tests/README.md", "tests/variants/README.md",
-    "tests/measurements/README.md", ".github/pages/ja.md")}
+    "tests/measurements/README.md", "tests/figures/README.md", ".github/pages/ja.md")}
 README, *_, JAPANESE = PAGES.values()
 ENGLISH = "\n".join(list(PAGES.values())[:-1])
 SENTENCES = " ".join(README.split())  # without the ends of lines, which may fall inside a command

@@ -3,7 +3,7 @@
 FILE is the script with your changes. gae: an update of ten steps has to move the shared weights as
 generalized advantage estimation says (γ = 0.99, λ = 0.95). synchronous: no learner may act with
 other weights than the shared ones, and eight learners make one update where each of them would make
-one. FILE may also be a program whose main takes the script's classes.
+one; here FILE may also be a program whose main takes the script's classes.
 """
 import argparse
 import contextlib

@@ -138,6 +138,9 @@ def main():
     parser.add_argument("numbers", nargs="*", metavar="NUMBER", help="measure and keep, then show")
     parser.add_argument("--values", metavar="NUMBER", help="only show V after learning, in 5 runs")
     args = parser.parse_args()
+    measurable = {number for number, diffs in changes().items() if diffs} | set(TOGETHER)
+    if unknown := {*args.numbers, args.values or "0"} - measurable:
+        parser.error(f"no page shows a change for exercise {', '.join(sorted(unknown))}")
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, benchmark.SCRIPT.name)
         if args.values:
@@ -145,7 +148,8 @@ def main():
             return show_values(program)
         for number in args.numbers:
             program.write_text(changed_script(number), encoding="utf-8")
-            results.keep({**load(), number: count(number, program)}, DATA)
+            rows = count(number, program)
+            results.keep({**load(), number: rows}, DATA)
     show(load())
 
 

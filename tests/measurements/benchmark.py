@@ -37,7 +37,7 @@ def lines(program, *options):
 
 
 def points(program, *options):
-    """Run a program without an end. Yields the frames and the seconds up to each line it prints."""
+    """Run a program that never learns. Yields the frames and the seconds up to each line."""
     for line, seconds in lines(program, "--set", "LEARNED_MEAN", 1e9, *options):
         frames = re.search(r"(\d+) frames", line)
         yield int(frames[1]) if frames else 0, seconds
@@ -110,6 +110,8 @@ def learn(seed, program, *options):
         if match := re.match(r"Learned after (\d+) frames, (\d+) episodes", line):
             result |= {"learned": True, "frames": int(match[1]), "episodes": int(match[2]),
                        "whole": seconds}
+    if "earned after" not in text:
+        sys.exit(f"seed {seed}: {Path(program).name} neither learned nor gave up")
     notes = json.loads(re.search(r"^\{.*", text, re.M)[0])
     result["learning"] = notes["seconds"]
     scores = re.findall(r"^Test episode \d+: score (-?[\d.]+)", text, re.M)

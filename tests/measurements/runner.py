@@ -57,6 +57,8 @@ def main():
     program = importlib.import_module(own.program.stem)
     a3c = sys.modules["a3c_cartpole"]
     for name, value in own.set:
+        if name not in a3c.constants():
+            parser.error(f"the script has no constant {name}")
         setattr(a3c, name, ast.literal_eval(value))
     classes, notes = {}, {"episodes": [], "seconds": None}
     for wait, seconds in (time.sleep, own.sleep), (compute, own.compute):

@@ -65,7 +65,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tasks", nargs="*", metavar="TASK", help=" or ".join(RATES))
     for task in parser.parse_args().tasks:
-        results.keep({**load(), task: count(task)}, DATA)
+        counted = count(task)
+        results.keep({**load(), task: counted}, DATA)
     show(load())
 
 
