@@ -48,7 +48,7 @@ FAULTS = {
         ("processes.wait_for", "progress.raise_if_stopped()", "pass")],
     "test_a_server_silent_for_a_minute_is_an_error": [("processes.wait_for", "120", "60")],
     "test_a_worker_stops_if_the_server_ends": [
-        ("distributed.ServerProcess.end", "self.server.progress.max_frames", "0")],
+        ("distributed.ServerProcess.update", "if self.ended:", "if False:")],
     "test_once_learned_the_server_ends_the_workers": [
         ("processes.Workers.next_score", "self.process.end.remote()", "pass"),
         ("processes.Workers.next_score", "if not self.tasks:", "if False:")],
@@ -60,7 +60,7 @@ FAULTS = {
     "test_a_worker_that_failed_ends_the_run": [
         ("processes.Workers.task_ended", "ray.exceptions.RayTaskError", "ZeroDivisionError"),
         ("processes.Workers.task_ended", "failed: {a3c.reason(error.cause)}", "failed")],
-    "test_each_worker_chooses_another_core": [("distributed.work", "number % len(cores)", "0")],
+    "test_each_worker_chooses_another_core": [("distributed.work", "core % len(cores)", "0")],
     "test_sys_exit_in_a_worker_is_a_failure": [
         ("distributed.work", "raise RuntimeError", "raise  # ")],
     "test_a_new_run_counts_on_from_saved_frames": [

@@ -39,6 +39,7 @@ class ServerProcess:
         self.frames = collections.Counter({"before": frames})  # in earlier runs; of each worker
         self.episodes = collections.Counter()  # of each worker that has called
         self.scores = []  # of all episodes
+        self.ended = False
 
     def update(self, worker, frames, episodes, scores, *gradients):
         """Returns the frames of all other workers, and the new weights. If an answer gets lost, Ray
@@ -49,7 +50,10 @@ class ServerProcess:
         new = max(episodes - self.episodes[worker], 0)
         self.episodes[worker] += new
         self.scores += scores[-new:] if new else []
-        return self.server.progress.frames - self.frames[worker], self.apply(*gradients)
+        others = self.server.progress.frames - self.frames[worker]
+        if self.ended:
+            others = self.server.progress.max_frames  # so that the worker ends
+        return others, self.apply(*gradients)
 
     def look(self, seen=0):
         """Returns the scores after the first `seen` ones, all frames, the variables' values, and
@@ -58,8 +62,8 @@ class ServerProcess:
         return Look(self.scores[seen:], self.frames.total(), values, len(self.episodes))
 
     def end(self):
-        """Let all frames count as played, so that the workers end."""
-        self.frames["before"] = self.server.progress.max_frames
+        """Let the workers end, each after its next update."""
+        self.ended = True
 
 
 class WorkerServer(a3c.ParameterServer):
@@ -79,7 +83,8 @@ class WorkerServer(a3c.ParameterServer):
         return tf.group(*[w.assign(x, read_value=False) for w, x in zip(self.weights, weights)])
 
     def update(self, *gradients):
-        """Give a learner's gradient to the server process. Returns the weights that came last."""
+        """Give a learner's gradient to the server process, and wait for its answer. Returns the
+        weights that came last."""
         progress = self.progress
         with progress.changed:
             report = progress.frames - self.others, progress.episodes, list(progress.scores)
@@ -93,15 +98,16 @@ class WorkerServer(a3c.ParameterServer):
         return [np.array(w) for w in self.latest]  # Ray's own arrays are read-only
 
 
-def work(number, server_process, constants, words, server_class, *classes):
-    """A worker: a Ray task. It learns until the run is over or all frames are played."""
+def work(core, server_process, constants, words, server_class, *classes):
+    """A worker: a Ray task. It learns until the run is over or all frames are played. core: the
+    number of the CPU core for its learners; None: the script chooses one."""
     vars(a3c).update(constants)
     a3c.THRESHOLD_MEAN = float("inf")  # a worker doesn't evaluate
     a3c.SIGNALS = ()  # they are for the process that the user has started
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Ray starts a worker again that dies of it
-    if a3c.SHARE_ONE_CORE and hasattr(os, "sched_setaffinity"):
+    if core is not None and a3c.SHARE_ONE_CORE and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {cores[number % len(cores)]})
+        os.sched_setaffinity(0, {cores[core % len(cores)]})
 
     class Copy(WorkerServer, server_class):
         process = server_process

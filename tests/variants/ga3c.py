@@ -6,7 +6,7 @@ One call for many states costs little more than a call for one. That pays with l
 all on a GPU (not used here). The price: while samples wait, the network goes on learning.
 
 GA3C is from Babaeizadeh et al., arXiv:1611.06256. What to look at (--logdir): batch/states and
-batch/samples say how many shared a call, age the updates since its newest samples were begun.
+batch/samples say how many shared a call, age the updates since its last samples were begun.
 """
 import contextlib
 import queue

@@ -72,7 +72,8 @@ class Workers:
             if progress.stopped:  # while the server process started
                 return
             own_seed = seed * options.processes + number  # another for each worker and --seed
-            task = worker.remote(number, self.process, a3c.constants(),
+            core = number if options.address == "local" else None  # others may be elsewhere
+            task = worker.remote(core, self.process, a3c.constants(),
                                  [*words, str(own_seed)], *self.classes)
             self.tasks[task] = number
 
@@ -111,8 +112,8 @@ class Workers:
             ray.get(task)
         except ray.exceptions.RayTaskError as error:
             raise RuntimeError(f"worker {number} failed: {a3c.reason(error.cause)}") from error
-        except ray.exceptions.RayError:  # Ray has started it three more times
-            print(f"Worker {number} has died too often, and is given up", file=sys.stderr)
+        except ray.exceptions.RayError as error:  # Ray has started it three more times
+            print(f"Worker {number} is given up: {a3c.reason(error)}", file=sys.stderr)
 
     def end(self):
         """End all. If Ray shut down before its calls have ended, it would print errors."""
