@@ -286,7 +286,7 @@ FAULTS = {
     "test_each_run_films_into_a_new_folder": [
         ("show_episodes", "os.makedirs(folder)", "os.makedirs(folder, exist_ok=True)"),
         ("prepare_films", 'os.environ["SDL_VIDEODRIVER"] = "dummy"', "pass")],
-    "test_human_shows_every_step_in_a_window": [("show_episodes", "options.window", "False")],
+    "test_human_shows_and_films_every_step": [("show_episodes", "options.window", "False")],
     "test_windows_open_where_it_is_possible": [
         ("prepare_films", 'options.render != "video"', "True"),
         ("prepare_films", 'options.render == "human"', "False"),

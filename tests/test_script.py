@@ -211,7 +211,7 @@ def test_each_run_films_into_a_new_folder(tmp_path, monkeypatch, capfd):
     assert contents(tmp_path) == before and os.environ["SDL_VIDEODRIVER"] == "dummy"
 
 
-def test_human_shows_every_step_in_a_window(tmp_path, monkeypatch, capfd):
+def test_human_shows_and_films_every_step(tmp_path, monkeypatch, capfd):
     """And films it, too."""
     pygame = pytest.importorskip("pygame")
     monkeypatch.setattr(a3c, "FILMS", str(tmp_path))
