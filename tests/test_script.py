@@ -212,7 +212,7 @@ def test_each_run_films_into_a_new_folder(tmp_path, monkeypatch, capfd):
 
 
 def test_human_shows_and_films_every_step(tmp_path, monkeypatch, capfd):
-    """And films it, too."""
+    """--render human opens a window."""
     pygame = pytest.importorskip("pygame")
     monkeypatch.setattr(a3c, "FILMS", str(tmp_path))
     monkeypatch.setattr(sys, "platform", "linux")
