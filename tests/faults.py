@@ -1,8 +1,8 @@
 """Faults that the tests have to catch, {test: its faults}. The test says what a fault would break.
 
 A fault: the function or setting, what stands in it, what to put there, and why, if the test doesn't
-say it. `python tests/sabotage.py` puts one after the other into a copy of the programs, where the
-test has to turn red.
+say it (the fields of sabotage.Fault). `python tests/sabotage.py` puts one after the other into a
+copy of the programs, where the test has to turn red.
 """
 
 FAULTS = {
@@ -354,24 +354,28 @@ FAULTS = {
         ("Progress.next_frame", 'self.wait_until(lambda: self.phase != "evaluating")', "pass"),
         ("Progress.stop", "self.changed.notify_all()", "pass")],
     "test_a_thread_that_ends_wakes_whoever_waits": [
+        ("Progress.thread_ended", "self.changed.notify_all()", "pass")],
+    "test_an_error_in_a_thread_stops_the_others": [
         ("Worker_thread.run", "self.progress.stop(error, self.name)", "pass"),
         ("Worker_thread.run", "except BaseException", "except Exception"),
-        ("Progress.thread_ended", "self.changed.notify_all()", "pass")],
+        ("Progress.stop", "self.changed.notify_all()", "pass")],
     "test_the_first_of_several_errors_is_kept": [
         ("Progress.stop", " and self.failure is None", ""),
         ("Progress.stop", "error is not None and ", ""),
+        ("Worker_thread.run", "except Stopped", "except ZeroDivisionError"),
         ("Worker_thread.run", "stop(error, self.name)", "stop(error, self.thread_type)")],
-    "test_a_signal_stops_only_a_run_going_on": [
-        ("Progress.interrupt", "if not self.stopped", "if True"),
+    "test_a_signal_interrupts_a_run": [
         ("Progress.interrupt", "self.interrupted = True", "pass"),
         ("Progress.interrupt", "self.stop()", "pass")],
+    "test_a_signal_after_a_run_changes_nothing": [
+        ("Progress.interrupt", "if not self.stopped", "if True")],
     "test_ctrl_c_wakes_whoever_waits": [
         ("Progress.__init__", "threading.Condition()", "threading.Condition(threading.Lock())")],
     "test_a_run_ends_with_its_threads": [
         ("Worker_thread.run", "self.progress.stop()", "pass"),
         ("Worker_thread.run", "self.progress.thread_ended(self.name)", "pass"),
         ("Progress.thread_ended", "self.learning_threads.discard(name)", "pass")],
-    "test_a_hanging_learner_is_awaited_a_while": [
+    "test_a_hanging_learner_is_not_awaited_forever": [
         ("Worker_thread.evaluate", ", GRACE_SECONDS", ""),
         ("Progress.wait_for_evaluation", "                        GRACE_SECONDS", ""),
         ("Progress.wait_for_evaluation", "self.frames >= self.max_frames", "False"),
