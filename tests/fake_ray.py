@@ -33,7 +33,8 @@ class FakeRay:
         return lambda what: types.SimpleNamespace(remote=functools.partial(self.start, what))
 
     def start(self, what, *args):
-        with pytest.MonkeyPatch.context() as process:  # a worker changes these in its process
+        with pytest.MonkeyPatch.context() as process:
+            # To themselves, so that undo restores them: a worker changes them in its own process.
             process.setattr(a3c, "THRESHOLD_MEAN", a3c.THRESHOLD_MEAN)
             process.setattr(a3c, "SIGNALS", a3c.SIGNALS)
             return Handle(what(*args))

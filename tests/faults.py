@@ -46,7 +46,7 @@ FAULTS = {
         ("finite", "tf.check_numerics(", "(lambda norm, _: norm)(")],
     "test_a_stopped_learner_waits_for_no_answer": [
         ("processes.wait_for", "progress.raise_if_stopped()", "pass")],
-    "test_a_server_silent_for_a_minute_is_an_error": [("processes.wait_for", "120", "60")],
+    "test_a_server_silent_a_minute_is_an_error": [("processes.wait_for", "120", "60")],
     "test_a_worker_stops_if_the_server_ends": [
         ("distributed.ServerProcess.end", "self.server.progress.max_frames", "0")],
     "test_once_learned_the_server_ends_the_workers": [
@@ -54,7 +54,7 @@ FAULTS = {
         ("processes.Workers.next_score", "if not self.tasks:", "if False:")],
     "test_weights_that_have_passed_are_not_replaced": [
         ("processes.Workers.look", "return\n", "pass\n")],
-    "test_a_worker_started_again_is_told_once": [
+    "test_the_user_reads_once_that_a_worker_died": [
         ("processes.Workers.look", "look.workers > self.known", "False"),
         ("processes.Workers.look", "self.known = look.workers", "pass")],
     "test_a_worker_that_failed_ends_the_run": [
@@ -208,7 +208,7 @@ FAULTS = {
         ("LocalBrain._build_graph", "[mine.assign(shared,", "[shared.assign(mine,"),
         ("LocalBrain._build_graph", "[shared.assign(mine,", "[mine.assign(shared,")],
     "test_a_graph_call_is_prepared_once": [("GraphCall.__call__", "self.function is None", "True")],
-    "test_a_brain_with_too_many_layers": [
+    "test_a_brain_with_too_many_layers_is_refused": [
         ("LocalBrain._build_graph", "strict=True", "strict=False")],
     # test_pendulum.py
     "test_pendulums_network_equals_numpy": [
@@ -267,7 +267,7 @@ FAULTS = {
         ("show_episodes", "environment.play(env)", "environment.play(environment.env)"),
         ("show_episodes", "env.close()  # this", "pass  # this")],
     "test_play_shows_the_learned_policy": [("Checkpoint.save", " or self.play", "")],
-    "test_a_run_that_has_not_learned_has_status_1": [
+    "test_a_run_without_success_has_status_1": [
         ("if __name__", "run_program(main)", "main()"),
         ("run_program", "sys.exit(main())", "main()"),
         ("main", 'int(progress.phase != "learned")', "0"),
@@ -337,8 +337,9 @@ FAULTS = {
         ("synchronous.main", "issubclass(given, own)", "False")],
     "test_a_seed_repeats_a_run_of_synchronous_learners": [
         ("synchronous.Agent.explore", "self.brain.server.frame", "frame"),
-        ("synchronous.Server.frames", "self.frame", "self.progress.frames"),
-        ("synchronous.Server.wait_until", " or len(", " or 9 * len(", "awaits one that has ended")],
+        ("synchronous.Server.frames", "self.frame", "self.progress.frames")],
+    "test_synchronous_learners_all_end": [
+        ("synchronous.Server.wait_until", " or len(", " or 9 * len(")],
     "test_a_rounds_samples_are_of_its_weights": [
         ("returns.SegmentReturns.advantage_push_local_brain", "(self.on_policy", "(None")],
     # test_worker_thread.py

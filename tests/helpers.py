@@ -45,7 +45,8 @@ def run(*words, main=a3c.main, server_class=a3c.ParameterServer, **classes):
 
 
 def refusal(capture, *words, main=a3c.main, **classes):
-    """The line with which `run` refuses these words or classes: the only one that is printed."""
+    """The line with which `run` refuses these words or classes. Checks that it is on stderr, that
+    nothing else is printed, and that the exit status is 2."""
     capture.readouterr()
     with pytest.raises(SystemExit) as end:
         run("--max-frames", 50, *words, main=main, **classes)
@@ -55,8 +56,9 @@ def refusal(capture, *words, main=a3c.main, **classes):
 
 
 class Built:
-    """A server, learners and the test thread in a finalized graph, as `main` builds them. No test
-    episodes are shown."""
+    """A server, learners and the test thread, built and started as in M0 to M2 of `main`, so that a
+    test can replace parts in between. There may be no learners, no test episodes are shown,
+    signals keep their handlers, and no film, checkpoint or curve is made."""
 
     def __init__(self, learners, max_frames=1_000_000, seed=0, server_class=a3c.ParameterServer,
                  brain_class=a3c.LocalBrain, agent_class=a3c.Agent,
@@ -80,7 +82,8 @@ class Built:
         self.brains = [learner.environment.agent.brain for learner in self.learners]
 
     def run(self):
-        """Start all threads, wait until they have ended, and raise what failed, as `main` does."""
+        """Start all threads, and wait until they have ended. Raises the first error itself, where
+        `main` would raise a RuntimeError."""
         workers = [*self.learners, self.tester]
         threads = [threading.Thread(target=worker.run, name=worker.name, daemon=True)
                    for worker in workers]
@@ -171,7 +174,7 @@ def environment_variables(**changes):
     return {name: value for name, value in os.environ.items() if name not in screen} | changes
 
 
-STARTED = []
+PROCESSES = []  # that this test has started
 
 
 def start(*args, cwd, program=SCRIPT, **kwargs):
@@ -179,8 +182,8 @@ def start(*args, cwd, program=SCRIPT, **kwargs):
     command = [sys.executable, str(program), *map(str, args)]
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True,
                "env": environment_variables()}
-    STARTED.append(subprocess.Popen(command, cwd=cwd, **options | kwargs))
-    return STARTED[-1]
+    PROCESSES.append(subprocess.Popen(command, cwd=cwd, **options | kwargs))
+    return PROCESSES[-1]
 
 
 def begin(process, text):

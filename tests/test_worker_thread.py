@@ -30,15 +30,12 @@ def while_it_waits(progress, *events):
 def asleep(progress, condition=lambda: False):
     """Start a thread that waits for this condition. Returns it once it sleeps."""
     def wait():
-        with contextlib.suppress(a3c.Stopped):
-            progress.wait_until(look)
-
-    def look():
-        looked.set()
-        return condition()
-    thread, looked = threading.Thread(target=wait, daemon=True), threading.Event()
+        with contextlib.suppress(a3c.Stopped), progress.changed:
+            begun.set()
+            progress.wait_until(condition)
+    begun, thread = threading.Event(), threading.Thread(target=wait, daemon=True)
     thread.start()
-    looked.wait()
+    begun.wait()
     with progress.changed:  # the thread holds this lock until it sleeps
         return thread
 
