@@ -9,7 +9,6 @@ import pytest
 
 class Handle:
     """What Ray gives instead of an object: handle.method.remote(...) calls the object's method."""
-
     def __init__(self, owner):
         self.owner = owner
 

@@ -1,8 +1,7 @@
 """Faults that the tests have to catch, {test: its faults}. The test says what a fault would break.
 
 A fault: the function or setting, what stands in it, what to put there, and why, if the test doesn't
-say it (the fields of sabotage.Fault). `python tests/sabotage.py` puts one after the other into a
-copy of the programs, where the test has to turn red.
+say it. `python tests/sabotage.py` puts each into a copy of its program: the test has to turn red.
 """
 
 FAULTS = {
@@ -11,8 +10,7 @@ FAULTS = {
         ("Agent.queue_oldest", "GAMMA ** n", "GAMMA ** N_STEP_RETURN"),
         ("Agent.queue_oldest", "0.0 if terminal else GAMMA ** n", "GAMMA ** n")],
     "test_actions_are_random_with_epsilon_else_follow_policy": [
-        ("Agent.explore", "1.0", "9.0"),
-        ("EPS_STEPS", "1600", "160"),
+        ("Agent.explore", "1.0", "9.0"), ("EPS_STEPS", "1600", "160"),
         ("Agent.act", "self.policy(s), frame", "self.policy(s), 0"),
         ("Agent.explore", "weights=p", "weights=None")],
     "test_greedy_play_takes_the_likeliest_action": [
@@ -320,10 +318,8 @@ FAULTS = {
         ("prepare_films", "check=True", "check=False"),
         ("prepare_films", "except Exception", "except ImportError")],
     "test_all_settings_have_their_values": [
-        ("SHARE_ONE_CORE", "True", "False"),
-        ("MAX_FRAMES", "1_000_000", "100_000"),
-        ("TIME_LIMIT_IS_END", "True", "False"),
-        ("GRACE_SECONDS", "1.5", "150")],
+        ("SHARE_ONE_CORE", "True", "False"), ("MAX_FRAMES", "1_000_000", "100_000"),
+        ("TIME_LIMIT_IS_END", "True", "False"), ("GRACE_SECONDS", "1.5", "150")],
     "test_defaults_are_settings_and_a_random_seed": [("parse", "random.randrange(2 ** 32)", "1")],
     # test_synchronous.py
     "test_a_round_makes_one_update": [

@@ -45,8 +45,7 @@ def run(*words, main=a3c.main, server_class=a3c.ParameterServer, **classes):
 
 
 def refusal(capture, *words, main=a3c.main, **classes):
-    """The line with which `run` refuses these words or classes. Checks that it is on stderr, that
-    nothing else is printed, and that the exit status is 2."""
+    """Check that `run` refuses these: status 2, and only one line, on stderr. Returns the line."""
     capture.readouterr()
     with pytest.raises(SystemExit) as end:
         run("--max-frames", 50, *words, main=main, **classes)
@@ -56,10 +55,8 @@ def refusal(capture, *words, main=a3c.main, **classes):
 
 
 class Built:
-    """A server, learners and the test thread, built and started as in M0 to M2 of `main`, so that a
-    test can replace parts in between. There may be no learners, no test episodes are shown,
-    signals keep their handlers, and no film, checkpoint or curve is made."""
-
+    """A server, learners and the test thread, built as in M0 and M1 of `main`. But signals keep
+    their handlers, nothing is saved, filmed or shown, and there may be no learners."""
     def __init__(self, learners, max_frames=1_000_000, seed=0, server_class=a3c.ParameterServer,
                  brain_class=a3c.LocalBrain, agent_class=a3c.Agent,
                  environment_class=a3c.Environment, worker_class=a3c.Worker_thread):
@@ -82,8 +79,7 @@ class Built:
         self.brains = [learner.environment.agent.brain for learner in self.learners]
 
     def run(self):
-        """Start all threads, and wait until they have ended. Raises the first error itself, where
-        `main` would raise a RuntimeError."""
+        """Start all threads, and wait for their ends. Raises the first error as it is."""
         workers = [*self.learners, self.tester]
         threads = [threading.Thread(target=worker.run, name=worker.name, daemon=True)
                    for worker in workers]

@@ -1,7 +1,6 @@
 """Break the programs and see that a test turns red.
 
-Each fault of faults.py is put into a copy of its program, and its test is run on the copy. A fault
-that survives or hangs is reported, and the exit status is 1.
+The test of each fault of faults.py runs on a copy with it. If one survives, the exit status is 1.
 """
 import argparse
 import ast
@@ -70,8 +69,7 @@ def stale():
 
 
 def run(tests, path, text, seconds):
-    """Run tests on a copy of the project with this text in `path`. Returns what they do, "pass",
-    "fail", "hang" or "can't run", and their output."""
+    """Run tests on a copy of the project with this text in `path`: what came of it, and words."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(ROOT / "tests", Path(folder, "tests"))
         shutil.copy(ROOT / SCRIPT, folder)
@@ -84,9 +82,9 @@ def run(tests, path, text, seconds):
                 out, _ = process.communicate(timeout=seconds)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)  # with the scripts that it started
-                return "hang", ""
-    results = {0: "pass", 1: "fail", -signal.SIGABRT: "fail"}  # TensorFlow may abort
-    return results.get(process.returncode, "can't run"), out
+                return "HANGS", ""
+    results = {0: "passes", 1: "caught", -signal.SIGABRT: "caught"}  # TensorFlow may abort
+    return results.get(process.returncode, "FAILS"), out
 
 
 def main():
@@ -100,15 +98,14 @@ def main():
         sys.exit(f"{word!r} is in no fault")
     whole = (ROOT / SCRIPT).read_text(encoding="utf-8")
     result, out = run({test for test, _ in chosen}, SCRIPT, whole, 1200)
-    if result != "pass":
+    if result != "passes":
         sys.exit(f"{out}\nThe script has to pass these tests before it is broken.")
     with concurrent.futures.ThreadPoolExecutor(2) as two:
         results = two.map(lambda pair: run(pair[:1], *program(pair[1]), 240), chosen)
         for (test, fault), (result, out) in zip(chosen, results):
-            survivors += result != "fail"
-            verdict = {"fail": "caught", "pass": "SURVIVES"}.get(result, result.upper())
-            print(verdict, test, *fault, out[-500:] * (result == "can't run"), sep=" | ",
-                  flush=True)
+            survivors += result != "caught"
+            print(result.replace("passes", "SURVIVES"), test, *fault,
+                  out[-500:] * (result == "FAILS"), sep=" | ", flush=True)
     print(f"{len(chosen)} faults, {survivors} survivors")
     return int(survivors > 0)
 

@@ -13,8 +13,7 @@ import clipped
     (clipped.FallingRate, 0.5, 150_000), (clipped.Server, 0.5, 150_000),
     (clipped.Server, 0.5, 400_000)])
 def test_an_update_equals_numpy(monkeypatch, rng, server_class, max_norm, frames):
-    """Gradients are clipped, the rate falls, or both. A norm of 0.5 clips these gradients, 50
-    doesn't. At 300,000 frames the rate has become 0."""
+    """With gradients clipped at a norm of 0.5 (50 clips none), a rate that falls to 0, or both."""
     monkeypatch.setattr(clipped.Clipping, "max_norm", max_norm)
     built = Built(1, server_class=server_class)
     randomize(built.server.session, built.brains[0].weights, rng)

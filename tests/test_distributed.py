@@ -30,7 +30,6 @@ NO_SERVER = "the parameter server's process has died or doesn't answer"
 
 class CountingServer(a3c.ParameterServer):
     """Has one more variable: the number of updates."""
-
     def build_update(self, gradients):
         with tf.variable_scope("parameter_server", tf.zeros_initializer(), reuse=tf.AUTO_REUSE):
             updates = tf.get_variable("updates", (), tf.int64, trainable=False)
@@ -382,7 +381,6 @@ def test_signals_are_ignored_while_ray_shuts_down(fake_ray):
 
 
 def test_without_ray_one_line_says_what_to_install(monkeypatch):
-    """And the program ends."""
     monkeypatch.setitem(sys.modules, "ray", None)  # as if this package were missing
     monkeypatch.setattr(sys, "path", sys.path[:])
     with pytest.raises(SystemExit, match=r"\A.+: run  pip install -r tests/requirements.txt\Z"):
@@ -393,7 +391,6 @@ def test_without_ray_one_line_says_what_to_install(monkeypatch):
 
 class NotedServer(CountingServer):
     """Leaves a note in the folder `notes` of the test: the settings that a process has."""
-
     def __init__(self, session, progress):
         super().__init__(session, progress)
         note = f"GAMMA {a3c.GAMMA}, Tmax {a3c.Tmax}, seed {progress.options.seed}"

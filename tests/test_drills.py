@@ -42,7 +42,6 @@ def frames_saved(folder):
 
 class Announced(a3c.Environment):
     """Says when it is built. Then the script's own imports are over."""
-
     def __init__(self, agent, progress):
         print("An environment", flush=True)
         super().__init__(agent, progress)
@@ -95,7 +94,6 @@ def test_ctrl_c_and_sigterm_save_however_often(tmp_path, signals, pause):
 class Filming(a3c.Environment):
     """Presses Ctrl-C when the first picture of a film is drawn. Then the film fails, as when Ctrl-C
     has ended ffmpeg, too. Any policy passes."""
-
     def make(self, render_mode=None):
         def press():
             os.kill(os.getpid(), signal.SIGINT)
@@ -135,7 +133,6 @@ def test_ctrl_c_before_the_threads_start(monkeypatch, capfd, saved, place):
 
 class Hanging(a3c.Environment):
     """The first thread hangs in its environment at once."""
-
     def run(self):
         def hang(action):
             print("hangs", flush=True)
@@ -188,7 +185,6 @@ def test_an_error_names_the_thread_that_failed(tmp_path, monkeypatch, saved, vic
 
 class RewardsNaN(a3c.Environment):
     """The second thread gets a reward that isn't a number."""
-
     def reward(self, *args):
         nan = threading.current_thread().name == "local_thread2"
         return float("nan") if nan else super().reward(*args)
@@ -206,7 +202,6 @@ def test_a_gradient_of_nan_names_its_thread(tmp_path, saved):
 
 class DiskFull(a3c.Environment):
     """When learning begins, no file may grow beyond 1000 bytes any more. Any policy passes."""
-
     def run(self):
         import resource
         a3c.LEARNED_MEAN = 0

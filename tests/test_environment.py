@@ -1,33 +1,24 @@
 """Environment: what happens in an episode, in which order; rewards, ends, the score."""
 import operator
 import random
+import unittest.mock
 
 import numpy as np
 import pytest
 from helpers import Built, EndsAt, a3c, options, run
 
 
-class Brain:
-    """Finds both actions equally likely, notes its calls and keeps the samples."""
-
-    def __init__(self, calls):
-        self.samples = []
-        self.train_push = lambda *sample: self.samples.append(sample)
-        self.pull_parameter_server = lambda: calls.append("pull")
-        self.update_parameter_server = lambda: calls.append("update")
-
-    def predict_p(self, s):
-        return np.array([[0.5, 0.5]], np.float32)
-
-
 class Noting(a3c.Environment):
     """An environment and its agent, which note in `calls` what happens after 100 frames."""
-
     def __init__(self, env):
-        self.calls, progress = [], a3c.Progress(options())
+        self.calls, self.samples, progress = [], [], a3c.Progress(options())
         progress.frames = 100
-        super().__init__(a3c.Agent(Brain(self.calls), random.Random(0)), progress)
-        self.env, self.samples = env, self.agent.brain.samples
+        brain = unittest.mock.Mock(train_push=lambda *sample: self.samples.append(sample))
+        brain.predict_p.return_value = np.array([[0.5, 0.5]])  # both actions are equally likely
+        brain.pull_parameter_server = lambda: self.calls.append("pull")
+        brain.update_parameter_server = lambda: self.calls.append("update")
+        super().__init__(a3c.Agent(brain, random.Random(0)), progress)
+        self.env = env
         self.resets = self.note(self, "reset")
         self.rewards = self.note(self, "reward")
         self.acts = self.note(self.agent, "act")
@@ -121,7 +112,6 @@ def test_whether_v_of_the_last_state_counts(monkeypatch, falls, limit_is_end, te
 
 
 def test_threads_share_no_environment_agent_or_brain():
-    """Two learners and the test thread have three of each, and of what each holds."""
     built = Built(2)
     for part in ("env.unwrapped", "agent", "agent.rng", "agent.memory", "agent.brain",
                  "agent.brain.train_queue"):

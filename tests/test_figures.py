@@ -20,6 +20,7 @@ def pictures(folder):
 
 
 def test_every_picture_is_drawn_without_tensorflow(tmp_path):
+    """Each that is in the folder of pictures, and none is blank."""
     program = ("import sys; sys.modules['tensorflow'] = None\n"
                "import draw, film; draw.DPI, film.STEPS = 40, 20  # for speed\n"
                "draw.draw_all(sys.argv[1])")
@@ -37,7 +38,8 @@ def test_a_folder_without_curves_is_refused(tmp_path):
     assert result.stderr == f"{tmp_path}: no run has written its curves there\n"
 
 
-def test_labels_become_japanese_word_by_word():
+def test_translations_keep_lines_numbers_and_symbols():
+    """Words that have no translation are an error."""
     assert translate("halfway\n12,078 frames\nV(s_)", "ja") == "学習途中\n12,078 フレーム\nV(s_)"
     with pytest.raises(KeyError):
         translate("nobody has translated this", "ja")

@@ -76,7 +76,6 @@ def test_ratios_in_answers_are_those_measure_py_prints(capsys):
 
 # The programs that are measured, and the recorder
 
-
 def test_the_benchmark_reads_the_scripts_speed(monkeypatch, capsys):
     for name, value in {"LEARNERS": [1], "FRAMES": 4000, "ROUNDS": 1}.items():
         monkeypatch.setattr(benchmark, name, value)
@@ -90,7 +89,8 @@ def classes(program):
             if isinstance(node, ast.ClassDef)}
 
 
-def test_the_acrobot_measured_is_the_pages(put_back):
+def test_the_measured_acrobot_is_the_pages(put_back):
+    """The variants' page shows the same classes and settings."""
     import acrobot
     page = (ROOT / "tests" / "variants" / "README.md").read_text(encoding="utf-8")
     [program] = re.findall(r"^```python\n(import sys\nimport a3c_c.*?)^```", page, re.M | re.S)
@@ -111,8 +111,7 @@ def test_both_tasks_of_threads_py_run_synchronously():
 
 
 @pytest.mark.parametrize("learners", [1, 2])
-def test_the_recorder_notes_versions_pulled_and_made(
-        monkeypatch, learners):
+def test_the_recorder_notes_versions_pulled_and_made(monkeypatch, learners):
     pulled = {0: [], 1: []}  # by each thread, in order. A version is the number of updates before
 
     class Brain(timeline.Brain):

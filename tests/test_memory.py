@@ -29,7 +29,6 @@ def memory_pendulum_numpy(w, s):
 @pytest.mark.parametrize("variant, in_numpy, remembered", [
     (memory, memory_numpy, 64), (memory_pendulum, memory_pendulum_numpy, 256)])
 def test_networks_with_memory_equal_numpy(put_back, rng, variant, in_numpy, remembered):
-    """Policy, V and the new memory, in three successive states."""
     variant.configure()
     s = rng.normal(size=(3, a3c.NUM_STATES))
     s[1:, -remembered:] = 9  # only the memory before the first state counts
@@ -41,7 +40,6 @@ def test_networks_with_memory_equal_numpy(put_back, rng, variant, in_numpy, reme
     (memory_pendulum, memory_pendulum.Environment, [0, 1])])  # cos and sin of the angle
 def test_variants_with_memory_see_positions_but_no_velocities(
         put_back, variant, environment_class, positions):
-    """Their states are these numbers of the whole ones."""
     variant.configure()
     agent = unittest.mock.Mock(**{"brain.server.seen": 2})
     environment = environment_class(agent, unittest.mock.Mock())

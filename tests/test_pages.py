@@ -70,7 +70,7 @@ def numbers(text):
 
 
 def test_the_japanese_page_matches_the_readme():
-    """It has the same code, pictures and numbers, and no number that no English page has."""
+    """It has the README's code, pictures and numbers, and no number that no English page has."""
     assert code(README) <= code(JAPANESE)
     assert pictures(JAPANESE) == [path.replace("/", "/ja/") for path in pictures(README)]
     assert numbers(README) <= numbers(JAPANESE) <= numbers(ENGLISH)
@@ -112,6 +112,7 @@ def test_every_program_that_a_page_shows_runs(tmp_path, program):
 
 
 def test_methods_that_you_may_override_exist():
+    """Those in the table on the variants' page."""
     named = re.findall(r"^\|.*?\| (.*?) \|", PAGES["tests/variants/README.md"], re.M)
     methods = re.findall(r"`([A-Z]\w+)\.(\w+)", "".join(named))
     assert len(methods) > 15
@@ -171,8 +172,7 @@ WAITING = (ROOT / "tests" / "variants" / "synchronous.py").read_text(encoding="u
     ("gae", GAE.replace("GAMMA * 0.95", "GAMMA * 0.9"), "in the middle"),
     ("gae", GAE.replace("0.0 if terminal else GAMMA ** n", "GAMMA ** n"), "at the end"),
     ("synchronous", WAITING, "Right"), ("synchronous", SOURCE, "outdated weights")], ids=range(6))
-def test_check_py_tells_right_answers_from_wrong(
-        tmp_path, monkeypatch, capsys, what, answer, says):
+def test_check_py_tells_right_answers_from_wrong(tmp_path, monkeypatch, capsys, what, answer, says):
     assert f"python tests/exercises/check.py {what} a3c_cartpole.py" in COMMANDS
     (tmp_path / "answer.py").write_text(answer, encoding="utf-8")
     monkeypatch.setattr(sys, "path", sys.path[:])
@@ -181,6 +181,7 @@ def test_check_py_tells_right_answers_from_wrong(
 
 
 def test_the_scripts_commands_run_in_their_order(tmp_path, monkeypatch, capfd):
+    """One after the other in one folder, as a reader does, without errors."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 12)  # for speed
     monkeypatch.delenv("DISPLAY", raising=False)  # so no window opens
@@ -212,6 +213,7 @@ def forms(text):
 
 
 def test_the_output_shown_is_a_real_runs(tmp_path):
+    """Under "What you will see", line by line, but for the numbers."""
     command = re.search(r"`python (a3c_cartpole\.py --seed \d+ [^`]+)`", SENTENCES)[1].split()
     status, out, err = finish(start(*command[1:], cwd=tmp_path))
     [shown] = re.findall(r"^```\n(Seed .*?)^```", README, re.M | re.S)

@@ -18,7 +18,6 @@ def pendulum_numpy(w, s):
 
 
 def test_pendulums_network_equals_numpy(put_back, rng):
-    """Its means, spreads and V, for states whose angular velocity counts an eighth."""
     pendulum.configure()
     check_network(pendulum.Server, pendulum.Brain, pendulum_numpy, rng.normal(size=(3, 3)), rng)
 

@@ -103,7 +103,6 @@ def test_programs_can_be_configured_in_turn(monkeypatch, given_to_main):
     (pendulum, a3c, "NUM_STATES", 2, "state_scale has 3 numbers, but NUM_STATES is 2")])
 def test_unfit_settings_are_refused_in_one_line(
         monkeypatch, capsys, put_back, variant, owner, name, value, error):
-    """With status 2, before anything is learned."""
     def configure_wrongly(*args, rightly=variant.configure):
         rightly(*args)
         monkeypatch.setattr(owner, name, value)
@@ -143,7 +142,6 @@ def test_the_page_says_what_goes_with_what():
     (ga3c, {"agent_class": memory.Agent}, "an LSTM"),
     (distributed, {"server_class": synchronous.Server}, "with synchronous.py")])
 def test_unfit_classes_are_refused_in_one_line(capsys, fake_ray, program, classes, error):
-    """With status 2. The line says what doesn't go with the program."""
     assert error in refusal(capsys, main=program.main, **classes)
 
 

@@ -172,12 +172,10 @@ def test_each_curve_shows_its_own_numbers(tmp_path, monkeypatch):
     assert curves(tmp_path) == {
         "loss/actor": [(10, 1.5)], "loss/critic": [(10, 4)], "loss/entropy": [(10, -2)],
         "gradient": [(10, 7)], "score/local_thread2": [(20, 30)], "score/local_thread1": [(40, 20)],
-        "mean": [(20, 30), (40, 25)], "evaluation": [(40, 194.5)],
-        "threshold": [(40, 199)]}
+        "mean": [(20, 30), (40, 25)], "evaluation": [(40, 194.5)], "threshold": [(40, 199)]}
 
 
 def test_logdir_holds_the_graph_and_all_curves(tmp_path, monkeypatch):
-    """As soon as the run ends. It makes the folder."""
     folder = tmp_path / "new" / "curves"
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)
     assert run("--logdir", folder)[0] == LEARNED
@@ -233,8 +231,7 @@ def test_human_shows_every_step_in_a_window(tmp_path, monkeypatch, capfd):
 @unittest.mock.patch.dict(os.environ)
 def test_windows_open_where_it_is_possible(
         tmp_path, monkeypatch, capfd, platform, chosen, works, possible):
-    """--render human refuses to run elsewhere, auto opens none. chosen: the user's own driver of
-    SDL. works: the only one that opens a window."""
+    """Else `human` is refused. chosen: the user's own SDL driver. works: the one that opens one."""
     def init():
         if os.environ.get("SDL_VIDEODRIVER") != works:
             raise pygame.error("No available video device")
@@ -316,7 +313,6 @@ def test_a_run_saves_every_minute(clock):
 
 class Adam(a3c.ParameterServer):
     """Adam's variable beta1_power begins at 0.9, and each update multiplies it by 0.9."""
-
     def build_optimizer(self):
         return tf.train.AdamOptimizer(1e-3)
 
@@ -404,7 +400,6 @@ def test_impossible_films_are_refused(tmp_path, monkeypatch, capfd, missing):
 
 @pytest.mark.parametrize("ffmpeg", ["missing", sys.executable])  # Python knows no -version
 def test_films_need_an_ffmpeg_that_works(monkeypatch, capfd, ffmpeg):
-    """Otherwise one line says so before anything is learned, and what helps."""
     monkeypatch.setattr(pytest.importorskip("moviepy.config"), "FFMPEG_BINARY", ffmpeg)
     line = refusal(capfd, "--render", "video")
     assert "argument --render: " in line and line.endswith(" (see requirements.txt, or try none)\n")

@@ -51,20 +51,16 @@ def test_synchronous_takes_its_own_classes_too():
     assert status == NOT_LEARNED
 
 
-class FallingEntropy(a3c.LocalBrain):
-    """For clipped.Server: as the learning rate falls, the entropy bonus does, too."""
-
-    def build_loss(self, *batch):
-        actor, critic, entropy = super().build_loss(*batch)
-        return actor, critic, entropy * self.server.build_part_left()
-
-
 @pytest.mark.parametrize("learned_mean, frames, return_steps, on_policy, wanted", [
     (22, 20_000, 5, True, LEARNED),
     (199, 1500, 13, False, NOT_LEARNED)])  # 13 steps: some rounds, of 10, have no samples
 def test_a_seed_repeats_a_run_of_synchronous_learners(
         monkeypatch, capsys, learned_mean, frames, return_steps, on_policy, wanted):
-    """Bit for bit, with three learners, and with a rate and a bonus that fall with the frames."""
+    """Bit for bit, even if the learning rate and the entropy bonus fall with the frames."""
+    class FallingEntropy(a3c.LocalBrain):
+        def build_loss(self, *batch):
+            actor, critic, entropy = super().build_loss(*batch)
+            return actor, critic, entropy * self.server.build_part_left()
     monkeypatch.setattr(clipped.Server, "anneal_frames", 20_000)
     monkeypatch.setattr(synchronous.Agent, "on_policy", on_policy)
     monkeypatch.setattr(a3c, "LEARNED_MEAN", learned_mean)
@@ -92,8 +88,7 @@ def test_synchronous_learners_all_end(monkeypatch, learned_mean, wanted):
 
 @pytest.mark.parametrize("on_policy", [True, False])
 def test_a_rounds_samples_are_of_its_weights(build, monkeypatch, on_policy):
-    """All ten steps that they have played. In the script's way, the last four of a segment wait for
-    the next update."""
+    """All ten steps of a learner. In the script's way, the last four wait for the next round."""
     def update(brain, really=synchronous.Brain.update_parameter_server):
         sizes.append(len(brain.train_queue))
         really(brain)

@@ -113,7 +113,7 @@ def test_the_first_of_several_errors_is_kept():
     """With its thread's name. Neither a plain stop nor the Stopped that it causes is an error."""
     built, first, late = Built(2), ValueError("first"), ValueError("late")
     built.progress.stop()
-    built.tester.run()  # ends at once, with Stopped
+    built.tester.run()  # raises Stopped inside
     built.learners[1].learn = unittest.mock.Mock(side_effect=first)
     built.learners[0].learn = unittest.mock.Mock(side_effect=late)
     for learner in built.learners[1], built.learners[0]:
@@ -149,23 +149,20 @@ def test_ctrl_c_wakes_whoever_waits():
     waiting.join()
 
 
-@pytest.mark.parametrize("returns_at_once, wanted", [
-    ("learn", ["Seed", "Not"]), ("test", ["Seed"])])
+@pytest.mark.parametrize("method, wanted", [("learn", ["Seed", "Not"]), ("test", ["Seed"])])
 @may_hang
-def test_a_run_ends_with_its_threads(monkeypatch, first_words, returns_at_once, wanted):
-    """It is over once all its learners, or its test thread, have returned."""
-    monkeypatch.setattr(a3c.Worker_thread, returns_at_once, lambda self: None)
+def test_a_run_ends_with_its_threads(monkeypatch, first_words, method, wanted):
+    """It is over once all its learners, or its test thread, have returned, here at once."""
+    monkeypatch.setattr(a3c.Worker_thread, method, lambda self: None)
     assert run("--workers", 2)[0] == NOT_LEARNED
     assert first_words == wanted
 
 
 @pytest.mark.parametrize("learned_mean, wanted", [
-    pytest.param(200, ["Not"], id="after the last frame"),
-    pytest.param(0, ["Threshold", "Evaluation", "Learned", "Test", "Test", "Test"],
-                 id="after an evaluation that has passed")])
+    (200, ["Not"]), (0, ["Threshold", "Evaluation", "Learned", "Test", "Test", "Test"])])
 @may_hang
 def test_a_hanging_learner_is_not_awaited_forever(monkeypatch, first_words, learned_mean, wanted):
-    """The test thread ends the run although one of two learners never returns."""
+    """After the last frame, or an evaluation that has passed, the test thread ends the run."""
     class Environment(a3c.Environment):
         def run(self):
             if threading.current_thread().name == "local_thread1":
@@ -210,9 +207,7 @@ def test_counting_and_saving_wait_for_their_locks():
     ([199] * 9 + [200], 200, ["Threshold", "Evaluation", "Learned"]),
     ([100] + [200] * 10, 200, ["Threshold", "Evaluation", "Learned"]),
     ([200] * 10, 199, ["Threshold", "Evaluation", "Not"]),
-    ([100] + [200] * 9, 200, ["Not"]),
-    ([199] * 10, 200, ["Not"]),
-    ([200] * 9, 200, ["Not"])])
+    ([100] + [200] * 9, 200, ["Not"]), ([199] * 10, 200, ["Not"]), ([200] * 9, 200, ["Not"])])
 def test_a_high_mean_leads_to_an_evaluation(first_words, scores, evaluation_mean, wanted):
     """If the mean of the latest ten scores exceeds 199. An evaluation passes above 199, too."""
     built = Built(0)  # no learner, so the test thread never waits
