@@ -7,7 +7,7 @@ import unittest.mock
 import numpy as np
 import pytest
 from fake_ray import FakeRay
-from helpers import NOT_LEARNED, STARTED, Built, a3c, run
+from helpers import NOT_LEARNED, PROCESSES, Built, a3c, run
 
 
 def pytest_configure():
@@ -16,12 +16,12 @@ def pytest_configure():
 
 
 @pytest.fixture(autouse=True)
-def nothing_left():
-    """A test leaves no process and no thread."""
+def after_each_test():
+    """Kills the processes that the test has started, and checks that its threads end."""
     threads = set(threading.enumerate())
     yield
-    while STARTED:
-        STARTED.pop().kill()
+    while PROCESSES:
+        PROCESSES.pop().kill()
     new = {thread for thread in threading.enumerate() if "EventLogger" not in repr(thread)}
     for thread in new - threads:  # an EventLogger belongs to a file of curves, and stays
         thread.join(timeout=5)
@@ -37,7 +37,7 @@ def rng():
 def put_back(monkeypatch):
     """After the test, each constant has its own value again, whatever a variant has assigned."""
     for name, value in a3c.constants().items():
-        monkeypatch.setattr(a3c, name, value)
+        monkeypatch.setattr(a3c, name, value)  # its own, so that undo restores it
     monkeypatch.setattr(a3c, "CONFIGURED", {})
 
 

@@ -9,7 +9,6 @@ import pytest
 
 class Handle:
     """What Ray gives instead of an object: handle.method.remote(...) calls the object's method."""
-
     def __init__(self, owner):
         self.owner = owner
 
@@ -33,7 +32,8 @@ class FakeRay:
         return lambda what: types.SimpleNamespace(remote=functools.partial(self.start, what))
 
     def start(self, what, *args):
-        with pytest.MonkeyPatch.context() as process:  # a worker changes these in its process
+        with pytest.MonkeyPatch.context() as process:
+            # To themselves, so that undo restores them: a worker changes them in its own process.
             process.setattr(a3c, "THRESHOLD_MEAN", a3c.THRESHOLD_MEAN)
             process.setattr(a3c, "SIGNALS", a3c.SIGNALS)
             return Handle(what(*args))

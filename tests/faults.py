@@ -1,8 +1,7 @@
 """Faults that the tests have to catch, {test: its faults}. The test says what a fault would break.
 
 A fault: the function or setting, what stands in it, what to put there, and why, if the test doesn't
-say it. `python tests/sabotage.py` puts one after the other into a copy of the programs, where the
-test has to turn red.
+say it. `python tests/sabotage.py` puts each into a copy of its program: the test has to turn red.
 """
 
 FAULTS = {
@@ -11,8 +10,7 @@ FAULTS = {
         ("Agent.queue_oldest", "GAMMA ** n", "GAMMA ** N_STEP_RETURN"),
         ("Agent.queue_oldest", "0.0 if terminal else GAMMA ** n", "GAMMA ** n")],
     "test_actions_are_random_with_epsilon_else_follow_policy": [
-        ("Agent.explore", "1.0", "9.0"),
-        ("EPS_STEPS", "1600", "160"),
+        ("Agent.explore", "1.0", "9.0"), ("EPS_STEPS", "1600", "160"),
         ("Agent.act", "self.policy(s), frame", "self.policy(s), 0"),
         ("Agent.explore", "weights=p", "weights=None")],
     "test_greedy_play_takes_the_likeliest_action": [
@@ -46,7 +44,7 @@ FAULTS = {
         ("finite", "tf.check_numerics(", "(lambda norm, _: norm)(")],
     "test_a_stopped_learner_waits_for_no_answer": [
         ("processes.wait_for", "progress.raise_if_stopped()", "pass")],
-    "test_a_server_silent_for_a_minute_is_an_error": [("processes.wait_for", "120", "60")],
+    "test_a_server_silent_a_minute_is_an_error": [("processes.wait_for", "120", "60")],
     "test_a_worker_stops_if_the_server_ends": [
         ("distributed.ServerProcess.update", "if self.ended:", "if False:")],
     "test_once_learned_the_server_ends_the_workers": [
@@ -54,7 +52,7 @@ FAULTS = {
         ("processes.Workers.next_score", "if not self.tasks:", "if False:")],
     "test_weights_that_have_passed_are_not_replaced": [
         ("processes.Workers.look", "return\n", "pass\n")],
-    "test_a_worker_started_again_is_told_once": [
+    "test_the_user_reads_once_that_a_worker_died": [
         ("processes.Workers.look", "look.workers > self.known", "False"),
         ("processes.Workers.look", "self.known = look.workers", "pass")],
     "test_a_worker_that_failed_ends_the_run": [
@@ -208,7 +206,7 @@ FAULTS = {
         ("LocalBrain._build_graph", "[mine.assign(shared,", "[shared.assign(mine,"),
         ("LocalBrain._build_graph", "[shared.assign(mine,", "[mine.assign(shared,")],
     "test_a_graph_call_is_prepared_once": [("GraphCall.__call__", "self.function is None", "True")],
-    "test_a_brain_with_too_many_layers": [
+    "test_a_brain_with_too_many_layers_is_refused": [
         ("LocalBrain._build_graph", "strict=True", "strict=False")],
     # test_pendulum.py
     "test_pendulums_network_equals_numpy": [
@@ -267,7 +265,7 @@ FAULTS = {
         ("show_episodes", "environment.play(env)", "environment.play(environment.env)"),
         ("show_episodes", "env.close()  # this", "pass  # this")],
     "test_play_shows_the_learned_policy": [("Checkpoint.save", " or self.play", "")],
-    "test_a_run_that_has_not_learned_has_status_1": [
+    "test_a_run_without_success_has_status_1": [
         ("if __name__", "run_program(main)", "main()"),
         ("run_program", "sys.exit(main())", "main()"),
         ("main", 'int(progress.phase != "learned")', "0"),
@@ -320,10 +318,8 @@ FAULTS = {
         ("prepare_films", "check=True", "check=False"),
         ("prepare_films", "except Exception", "except ImportError")],
     "test_all_settings_have_their_values": [
-        ("SHARE_ONE_CORE", "True", "False"),
-        ("MAX_FRAMES", "1_000_000", "100_000"),
-        ("TIME_LIMIT_IS_END", "True", "False"),
-        ("GRACE_SECONDS", "1.5", "150")],
+        ("SHARE_ONE_CORE", "True", "False"), ("MAX_FRAMES", "1_000_000", "100_000"),
+        ("TIME_LIMIT_IS_END", "True", "False"), ("GRACE_SECONDS", "1.5", "150")],
     "test_defaults_are_settings_and_a_random_seed": [("parse", "random.randrange(2 ** 32)", "1")],
     # test_synchronous.py
     "test_a_round_makes_one_update": [
@@ -337,8 +333,9 @@ FAULTS = {
         ("synchronous.main", "issubclass(given, own)", "False")],
     "test_a_seed_repeats_a_run_of_synchronous_learners": [
         ("synchronous.Agent.explore", "self.brain.server.frame", "frame"),
-        ("synchronous.Server.frames", "self.frame", "self.progress.frames"),
-        ("synchronous.Server.wait_until", " or len(", " or 9 * len(", "awaits one that has ended")],
+        ("synchronous.Server.frames", "self.frame", "self.progress.frames")],
+    "test_synchronous_learners_all_end": [
+        ("synchronous.Server.wait_until", " or len(", " or 9 * len(")],
     "test_a_rounds_samples_are_of_its_weights": [
         ("returns.SegmentReturns.advantage_push_local_brain", "(self.on_policy", "(None")],
     # test_worker_thread.py
@@ -354,24 +351,28 @@ FAULTS = {
         ("Progress.next_frame", 'self.wait_until(lambda: self.phase != "evaluating")', "pass"),
         ("Progress.stop", "self.changed.notify_all()", "pass")],
     "test_a_thread_that_ends_wakes_whoever_waits": [
+        ("Progress.thread_ended", "self.changed.notify_all()", "pass")],
+    "test_an_error_in_a_thread_stops_the_others": [
         ("Worker_thread.run", "self.progress.stop(error, self.name)", "pass"),
         ("Worker_thread.run", "except BaseException", "except Exception"),
-        ("Progress.thread_ended", "self.changed.notify_all()", "pass")],
+        ("Progress.stop", "self.changed.notify_all()", "pass")],
     "test_the_first_of_several_errors_is_kept": [
         ("Progress.stop", " and self.failure is None", ""),
         ("Progress.stop", "error is not None and ", ""),
+        ("Worker_thread.run", "except Stopped", "except ZeroDivisionError"),
         ("Worker_thread.run", "stop(error, self.name)", "stop(error, self.thread_type)")],
-    "test_a_signal_stops_only_a_run_going_on": [
-        ("Progress.interrupt", "if not self.stopped", "if True"),
+    "test_a_signal_interrupts_a_run": [
         ("Progress.interrupt", "self.interrupted = True", "pass"),
         ("Progress.interrupt", "self.stop()", "pass")],
+    "test_a_signal_after_a_run_changes_nothing": [
+        ("Progress.interrupt", "if not self.stopped", "if True")],
     "test_ctrl_c_wakes_whoever_waits": [
         ("Progress.__init__", "threading.Condition()", "threading.Condition(threading.Lock())")],
     "test_a_run_ends_with_its_threads": [
         ("Worker_thread.run", "self.progress.stop()", "pass"),
         ("Worker_thread.run", "self.progress.thread_ended(self.name)", "pass"),
         ("Progress.thread_ended", "self.learning_threads.discard(name)", "pass")],
-    "test_a_hanging_learner_is_awaited_a_while": [
+    "test_a_hanging_learner_is_not_awaited_forever": [
         ("Worker_thread.evaluate", ", GRACE_SECONDS", ""),
         ("Progress.wait_for_evaluation", "                        GRACE_SECONDS", ""),
         ("Progress.wait_for_evaluation", "self.frames >= self.max_frames", "False"),

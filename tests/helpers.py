@@ -45,7 +45,7 @@ def run(*words, main=a3c.main, server_class=a3c.ParameterServer, **classes):
 
 
 def refusal(capture, *words, main=a3c.main, **classes):
-    """The line with which `run` refuses these words or classes: the only one that is printed."""
+    """Check that `run` refuses these: status 2, and only one line, on stderr. Returns the line."""
     capture.readouterr()
     with pytest.raises(SystemExit) as end:
         run("--max-frames", 50, *words, main=main, **classes)
@@ -55,9 +55,8 @@ def refusal(capture, *words, main=a3c.main, **classes):
 
 
 class Built:
-    """A server, learners and the test thread in a finalized graph, as `main` builds them. No test
-    episodes are shown."""
-
+    """A server, learners and the test thread, built as in M0 and M1 of `main`. But signals keep
+    their handlers, nothing is saved, filmed or shown, and there may be no learners."""
     def __init__(self, learners, max_frames=1_000_000, seed=0, server_class=a3c.ParameterServer,
                  brain_class=a3c.LocalBrain, agent_class=a3c.Agent,
                  environment_class=a3c.Environment, worker_class=a3c.Worker_thread):
@@ -80,7 +79,7 @@ class Built:
         self.brains = [learner.environment.agent.brain for learner in self.learners]
 
     def run(self):
-        """Start all threads, wait until they have ended, and raise what failed, as `main` does."""
+        """Start all threads, and wait for their ends. Raises the first error as it is."""
         workers = [*self.learners, self.tester]
         threads = [threading.Thread(target=worker.run, name=worker.name, daemon=True)
                    for worker in workers]
@@ -171,7 +170,7 @@ def environment_variables(**changes):
     return {name: value for name, value in os.environ.items() if name not in screen} | changes
 
 
-STARTED = []
+PROCESSES = []  # that this test has started
 
 
 def start(*args, cwd, program=SCRIPT, **kwargs):
@@ -179,8 +178,8 @@ def start(*args, cwd, program=SCRIPT, **kwargs):
     command = [sys.executable, str(program), *map(str, args)]
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True,
                "env": environment_variables()}
-    STARTED.append(subprocess.Popen(command, cwd=cwd, **options | kwargs))
-    return STARTED[-1]
+    PROCESSES.append(subprocess.Popen(command, cwd=cwd, **options | kwargs))
+    return PROCESSES[-1]
 
 
 def begin(process, text):

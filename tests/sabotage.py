@@ -1,8 +1,8 @@
-"""Break the programs and see that a test turns red: python tests/sabotage.py [WORD]
+"""Break the programs and see that a test turns red.
 
-Each fault of faults.py is put into a copy of its program, and its test is run on the copy. A fault
-that survives or hangs is reported, and the exit status is 1. WORD: only what contains it.
+The test of each fault of faults.py runs on a copy with it. If one survives, the exit status is 1.
 """
+import argparse
 import ast
 import collections
 import concurrent.futures
@@ -19,11 +19,12 @@ from faults import FAULTS
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = "a3c_cartpole.py"
+Fault = collections.namedtuple("Fault", "place old new why", defaults=[""])  # see faults.py
 
 
-def program(place, old, new):
+def program(fault):
     """The file that a fault is in, and its text with the fault."""
-    path, names = Path(SCRIPT), place.split(".")
+    path, names = Path(SCRIPT), fault.place.split(".")
     variant = Path("tests", "variants", names[0] + ".py")
     if (ROOT / variant).exists():
         path, names = variant, names[1:]
@@ -35,9 +36,9 @@ def program(place, old, new):
     lines = text.splitlines(keepends=True)
     first, end = part.lineno - 1, part.end_lineno
     inside = "".join(lines[first:end])
-    if inside.count(old) != 1:
-        raise ValueError(f"{old!r} stands there {inside.count(old)} times")
-    return path, "".join([*lines[:first], inside.replace(old, new), *lines[end:]])
+    if inside.count(fault.old) != 1:
+        raise ValueError(f"{fault.old!r} stands there {inside.count(fault.old)} times")
+    return path, "".join([*lines[:first], inside.replace(fault.old, fault.new), *lines[end:]])
 
 
 def tests():
@@ -48,10 +49,10 @@ def tests():
 
 
 def faults():
-    """All faults, as (test, function or setting, what stands in it, what to put there, why)."""
+    """All faults, as (test, fault)."""
     for file, name in tests():
         for fault in FAULTS.get(name, []):
-            yield f"tests/{file}::{name}", *fault
+            yield f"tests/{file}::{name}", Fault(*fault)
 
 
 def stale():
@@ -60,11 +61,11 @@ def stale():
     for name in {*FAULTS, *counts}:
         if counts[name] != 1:
             yield f"{name}: {counts[name]} tests have this name"
-    for test, place, old, new, *_ in faults():
+    for test, fault in faults():
         try:
-            program(place, old, new)
+            program(fault)
         except ValueError as error:
-            yield f"{test}: {place}: {error}"
+            yield f"{test}: {fault.place}: {error}"
 
 
 def run(tests, path, text, seconds):
@@ -81,27 +82,30 @@ def run(tests, path, text, seconds):
                 out, _ = process.communicate(timeout=seconds)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)  # with the scripts that it started
-                return "hangs", ""
-    results = {0: "SURVIVES", 1: "caught", -signal.SIGABRT: "caught"}  # TensorFlow may abort
+                return "HANGS", ""
+    results = {0: "passes", 1: "caught", -signal.SIGABRT: "caught"}  # TensorFlow may abort
     return results.get(process.returncode, "FAILS"), out
 
 
 def main():
-    word, survivors = (sys.argv + [""])[1], 0
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("word", nargs="?", default="", help="only tests and faults that contain it")
+    word, survivors = parser.parse_args().word, 0
     if problems := list(stale()):
         sys.exit("\n".join(problems))
-    chosen = [fault for fault in faults() if word in str(fault)]
+    chosen = [(test, fault) for test, fault in faults() if word in str([test, *fault])]
     if not chosen:
         sys.exit(f"{word!r} is in no fault")
     whole = (ROOT / SCRIPT).read_text(encoding="utf-8")
-    result, out = run({test for test, *_ in chosen}, SCRIPT, whole, 1200)
-    if result != "SURVIVES":
+    result, out = run({test for test, _ in chosen}, SCRIPT, whole, 1200)
+    if result != "passes":
         sys.exit(f"{out}\nThe script has to pass these tests before it is broken.")
     with concurrent.futures.ThreadPoolExecutor(2) as two:
-        results = two.map(lambda fault: run(fault[:1], *program(*fault[1:4]), 240), chosen)
-        for fault, (result, out) in zip(chosen, results):
+        results = two.map(lambda pair: run(pair[:1], *program(pair[1]), 240), chosen)
+        for (test, fault), (result, out) in zip(chosen, results):
             survivors += result != "caught"
-            print(result, *fault, out[-500:] * (result == "FAILS"), sep=" | ", flush=True)
+            print(result.replace("passes", "SURVIVES"), test, *fault,
+                  out[-500:] * (result == "FAILS"), sep=" | ", flush=True)
     print(f"{len(chosen)} faults, {survivors} survivors")
     return int(survivors > 0)
 

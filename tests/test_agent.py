@@ -26,7 +26,7 @@ def new_agent(p=(0.5, 0.5)):
        rewards=st.lists(st.floats(-100, 100), min_size=1, max_size=40), fell=st.booleans())
 @example(n=5, gamma=0.9, rewards=LONG, fell=True)  # a running sum would lose its digits
 def test_n_step_returns_equal_sums_of_discounted_rewards(n, gamma, rewards, fell):
-    """Each step becomes one sample. All numbers of state t are t, and action t is t % 2."""
+    """Each step becomes one sample with its return. State t is [t, t, t, t], action t is t % 2."""
     agent, steps = new_agent(), len(rewards)
     with unittest.mock.patch.multiple(a3c, N_STEP_RETURN=n, GAMMA=gamma):
         for t, r in enumerate(rewards):
@@ -47,7 +47,7 @@ def test_n_step_returns_equal_sums_of_discounted_rewards(n, gamma, rewards, fell
     (0, 0.5, [0.001, 0.999]), (800, 0.3, [0.1, 0.8, 0.1]), (1600, 0.1, [0.9, 0.1]),
     (5000, 0.1, [0.9, 0.1])])
 def test_actions_are_random_with_epsilon_else_follow_policy(monkeypatch, frame, epsilon, p):
-    """A learner explores less and less, because ε falls with the frames."""
+    """ε falls from 0.5 to EPS_END, here 0.1, over 1600 frames, and then stays there."""
     monkeypatch.setattr(a3c, "NUM_ACTIONS", len(p))
     monkeypatch.setattr(a3c, "EPS_END", 0.1)
     agent, draws = new_agent(p), 6000
@@ -55,12 +55,12 @@ def test_actions_are_random_with_epsilon_else_follow_policy(monkeypatch, frame, 
     for action, policy in enumerate(p):
         chance = epsilon / len(p) + (1 - epsilon) * policy
         deviation = (draws * chance * (1 - chance)) ** 0.5
-        assert abs(drawn[action] - draws * chance) < 5 * deviation
+        assert abs(drawn[action] - draws * chance) < 5 * deviation  # of a binomial distribution
 
 
 @pytest.mark.parametrize("p, likeliest", [([0.4, 0.6], 1), ([0.5, 0.5], 0)])
 def test_greedy_play_takes_the_likeliest_action(p, likeliest):
-    """Of equals it takes the first."""
+    """Always, and of equally likely ones the first."""
     agent = new_agent(p)
     assert [agent.act_greedily(STATE) for _ in range(9)] == [likeliest] * 9
     [s] = agent.brain.predict_p.call_args.args

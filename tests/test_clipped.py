@@ -13,8 +13,7 @@ import clipped
     (clipped.FallingRate, 0.5, 150_000), (clipped.Server, 0.5, 150_000),
     (clipped.Server, 0.5, 400_000)])
 def test_an_update_equals_numpy(monkeypatch, rng, server_class, max_norm, frames):
-    """With clipped gradients, a falling rate or both. A norm of 0.5 clips these gradients, 50
-    doesn't. At 300,000 frames the rate has become 0."""
+    """With gradients clipped at a norm of 0.5 (50 clips none), a rate that falls to 0, or both."""
     monkeypatch.setattr(clipped.Clipping, "max_norm", max_norm)
     built = Built(1, server_class=server_class)
     randomize(built.server.session, built.brains[0].weights, rng)
@@ -38,7 +37,7 @@ def test_an_update_equals_numpy(monkeypatch, rng, server_class, max_norm, frames
     (40_000, 290_000, ""),
     (60_000, 300_000, "The learning rate is 0 after 300000 frames, and the run ends\n")])
 def test_clipped_ends_where_its_rate_is_0(monkeypatch, capsys, max_frames, end, said):
-    """It says so, and counts the frames of earlier runs."""
+    """At 300,000 frames, with those of earlier runs (here 250,000). It says so at its start."""
     def continue_after_250_000_frames(server):
         server.progress.max_frames += 250_000
     monkeypatch.setattr(a3c.ParameterServer, "initialize", continue_after_250_000_frames)

@@ -21,7 +21,7 @@ from helpers import (
     FAILED, INTERRUPTED, LEARNED, NOT_LEARNED, ROOT, a3c, begin, environment_variables,
     film_lengths, finish, linux, posix, run, same, saved_values, start)
 
-ALL_CORES = frozenset(getattr(os, "sched_getaffinity", bool)(0) or ())  # before any test
+ALL_CORES = frozenset(os.sched_getaffinity(0)) if sys.platform == "linux" else None  # at first
 MOMENTS = [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(1, 50))]
 
 
@@ -42,7 +42,6 @@ def frames_saved(folder):
 
 class Announced(a3c.Environment):
     """Says when it is built. Then the script's own imports are over."""
-
     def __init__(self, agent, progress):
         print("An environment", flush=True)
         super().__init__(agent, progress)
@@ -55,7 +54,7 @@ STAGES = [(" 50 episodes: ", 0.5), ("Threshold", 0.05), ("Learned", 1.0), ("An e
 @posix
 @pytest.mark.parametrize("number", MOMENTS)
 def test_ctrl_c_at_a_random_moment(tmp_path, number):
-    """The script ends and saves, and finished films are whole."""
+    """The script saves and ends with one line, and the films it has finished are whole."""
     text, latest = STAGES[number % len(STAGES)]
     delay = random.Random(f"Ctrl-C {number}").uniform(0, latest)
     process = start_with(Announced, "--seed", 1, cwd=tmp_path)
@@ -80,7 +79,7 @@ def test_ctrl_c_at_a_random_moment(tmp_path, number):
 @pytest.mark.parametrize("signals, pause", [
     ("INT", 0), ("INT TERM TERM", 0.03), ("TERM INT", 0.15), (300 * "TERM INT ", 0.05)])
 def test_ctrl_c_and_sigterm_save_however_often(tmp_path, signals, pause):
-    """Also if they come soon after the first line."""
+    """And then the script ends with one line, even if they come soon after its first line."""
     process = start("--render", "none", "--checkpoint", "saved", cwd=tmp_path)
     begin(process, "Seed ")
     for name in signals.split():
@@ -95,7 +94,6 @@ def test_ctrl_c_and_sigterm_save_however_often(tmp_path, signals, pause):
 class Filming(a3c.Environment):
     """Presses Ctrl-C when the first picture of a film is drawn. Then the film fails, as when Ctrl-C
     has ended ffmpeg, too. Any policy passes."""
-
     def make(self, render_mode=None):
         def press():
             os.kill(os.getpid(), signal.SIGINT)
@@ -110,7 +108,7 @@ class Filming(a3c.Environment):
 
 @posix
 def test_ctrl_c_while_a_film_is_made(tmp_path):
-    """The script ends with one line, and no traceback of the film that fails."""
+    """The script saves and ends with one line, without a traceback of the film that fails."""
     status, out, err = finish(start_with(Filming, "--workers", 1, cwd=tmp_path))
     frames = frames_saved(tmp_path / "saved")
     assert (status, err) == (INTERRUPTED, f"Stopped after {frames} frames\n")
@@ -135,7 +133,6 @@ def test_ctrl_c_before_the_threads_start(monkeypatch, capfd, saved, place):
 
 class Hanging(a3c.Environment):
     """The first thread hangs in its environment at once."""
-
     def run(self):
         def hang(action):
             print("hangs", flush=True)
@@ -146,7 +143,7 @@ class Hanging(a3c.Environment):
 
 @posix
 def test_ctrl_c_twice_while_a_thread_hangs(tmp_path, saved):
-    """The script ends and saves all the same."""
+    """The script saves and ends all the same."""
     process = start_with(Hanging, "--render", "none", "--workers", 1, cwd=tmp_path)
     begin(process, "hangs")
     process.send_signal(signal.SIGINT)
@@ -163,7 +160,7 @@ def test_ctrl_c_twice_while_a_thread_hangs(tmp_path, saved):
     ("local_thread2", False, ValueError), ("local_thread2", False, SystemExit),
     ("test_thread", False, ValueError), ("test_thread", True, ValueError)])
 def test_an_error_names_the_thread_that_failed(tmp_path, monkeypatch, saved, victim, films, error):
-    """An exception in any thread ends all of them, and what was learned is saved."""
+    """It ends all threads, whichever it comes from, and what was learned is saved."""
     class Failing(a3c.Environment):
         def run(self):
             self.fail(films=False)
@@ -188,14 +185,13 @@ def test_an_error_names_the_thread_that_failed(tmp_path, monkeypatch, saved, vic
 
 class RewardsNaN(a3c.Environment):
     """The second thread gets a reward that isn't a number."""
-
     def reward(self, *args):
         nan = threading.current_thread().name == "local_thread2"
         return float("nan") if nan else super().reward(*args)
 
 
 def test_a_gradient_of_nan_names_its_thread(tmp_path, saved):
-    """What is saved is finite, so that a user can go on from it."""
+    """It ends the run. What is saved is finite, so that a user can go on from it."""
     words = "--render", "none", "--workers", 2
     status, out, err = finish(start_with(RewardsNaN, *words, cwd=tmp_path))
     assert status == FAILED and "earned" not in out  # neither Learned nor Not learned
@@ -206,7 +202,6 @@ def test_a_gradient_of_nan_names_its_thread(tmp_path, saved):
 
 class DiskFull(a3c.Environment):
     """When learning begins, no file may grow beyond 1000 bytes any more. Any policy passes."""
-
     def run(self):
         import resource
         a3c.LEARNED_MEAN = 0
@@ -217,15 +212,16 @@ class DiskFull(a3c.Environment):
 
 @posix
 def test_a_last_save_that_fails_is_one_line(tmp_path, saved):
+    """Here because the disk is full. The old checkpoint stays."""
     words = "--render", "none", "--workers", 1, "--max-frames", 50
     status, out, err = finish(start_with(DiskFull, *words, cwd=tmp_path))
     assert (status, err.count("\n")) == (FAILED, 1) and err.startswith("saving failed: "), err
-    assert "File too large" in err and frames_saved(saved) == 50  # the old checkpoint
+    assert "File too large" in err and frames_saved(saved) == 50
 
 
 @posix
 def test_a_policy_not_saved_is_not_called_learned(tmp_path):
-    """And it isn't filmed."""
+    """Nor is it filmed. A line says that saving has failed, because the disk is full."""
     status, out, err = finish(start_with(DiskFull, "--workers", 1, cwd=tmp_path))
     assert (status, err.count("\n")) == (FAILED, 1) and err.startswith("saving failed: "), err
     assert "Evaluation: " in out and "Learned" not in out
@@ -233,6 +229,7 @@ def test_a_policy_not_saved_is_not_called_learned(tmp_path):
 
 
 def test_a_save_that_fails_ends_a_run(tmp_path, monkeypatch):
+    """One in the middle of it: the run ends long before its last frame."""
     class Server(a3c.ParameterServer):
         def initialize(self):
             super().initialize()
@@ -248,7 +245,7 @@ def test_a_save_that_fails_ends_a_run(tmp_path, monkeypatch):
 
 @posix
 def test_a_curve_not_written_ends_the_run(tmp_path):
-    """In one line, which names the thread."""
+    """With one line, which names the thread."""
     words = "--render", "none", "--workers", 1, "--logdir", "curves"
     status, out, err = finish(start_with(DiskFull, *words, cwd=tmp_path))
     assert (status, err.count("\n")) == (FAILED, 1), err
@@ -260,7 +257,7 @@ def test_a_curve_not_written_ends_the_run(tmp_path):
     "a3c_cartpole.Environment.run"])
 @unittest.mock.patch.dict(os.environ, {"MINE": "1"})
 def test_main_puts_ctrl_c_and_environment_variables_back(tmp_path, monkeypatch, fails):
-    """However it ends. Films need a variable, so there is one to remove."""
+    """However it ends. It has SDL_VIDEODRIVER to remove, and MINE to change back."""
     class Environment(a3c.Environment):
         def __init__(self, *args):
             os.environ["MINE"] = "2"
@@ -291,8 +288,8 @@ def test_main_puts_ctrl_c_and_environment_variables_back(tmp_path, monkeypatch, 
 
 @linux
 def test_two_runs_choose_different_allowed_cores(monkeypatch):
-    """Another program, such as taskset, may have chosen these. Two runs that are started at once,
-    whose process numbers differ by one, choose different cores."""
+    """If they are started at once, so that their process numbers differ by one. Another program,
+    such as taskset, may have left them only some of the machine's cores."""
     chosen = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {901, 907})
     monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: chosen.append(cores))
@@ -305,7 +302,7 @@ def test_two_runs_choose_different_allowed_cores(monkeypatch):
 @linux
 @pytest.mark.parametrize("share", [True, False])
 def test_only_learners_share_one_core(monkeypatch, share):
-    """Unless they are told not to."""
+    """Unless SHARE_ONE_CORE is False. The test thread and the caller keep all cores."""
     class Environment(a3c.Environment):
         def reset(self, env):
             cores[threading.current_thread().name] |= {frozenset(os.sched_getaffinity(0))}
@@ -321,6 +318,7 @@ def test_only_learners_share_one_core(monkeypatch, share):
 
 
 def test_the_graph_is_finalized_before_any_thread_plays():
+    """Changes would not be safe while threads use it."""
     class Environment(a3c.Environment):
         def run(self):
             assert self.agent.brain.server.session.graph.finalized

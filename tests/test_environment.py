@@ -1,34 +1,25 @@
 """Environment: what happens in an episode, in which order; rewards, ends, the score."""
 import operator
 import random
+import unittest.mock
 
 import numpy as np
 import pytest
 from helpers import Built, EndsAt, a3c, options, run
 
 
-class Brain:
-    """Finds both actions equally likely, notes its calls and keeps the samples."""
-
-    def __init__(self, calls):
-        self.samples = []
-        self.train_push = lambda *sample: self.samples.append(sample)
-        self.pull_parameter_server = lambda: calls.append("pull")
-        self.update_parameter_server = lambda: calls.append("update")
-
-    def predict_p(self, s):
-        return np.array([[0.5, 0.5]], np.float32)
-
-
 class Noting(a3c.Environment):
     """An environment and its agent, which note in `calls` what happens after 100 frames."""
-
     def __init__(self, env):
-        self.calls, progress = [], a3c.Progress(options())
+        self.calls, self.samples, progress = [], [], a3c.Progress(options())
         progress.frames = 100
-        super().__init__(a3c.Agent(Brain(self.calls), random.Random(0)), progress)
-        self.env, self.samples = env, self.agent.brain.samples
-        self.reset_envs = self.note(self, "reset")
+        brain = unittest.mock.Mock(train_push=lambda *sample: self.samples.append(sample))
+        brain.predict_p.return_value = np.array([[0.5, 0.5]])  # both actions are equally likely
+        brain.pull_parameter_server = lambda: self.calls.append("pull")
+        brain.update_parameter_server = lambda: self.calls.append("update")
+        super().__init__(a3c.Agent(brain, random.Random(0)), progress)
+        self.env = env
+        self.resets = self.note(self, "reset")
         self.rewards = self.note(self, "reward")
         self.acts = self.note(self.agent, "act")
         self.greedy_acts = self.note(self.agent, "act_greedily")
@@ -48,33 +39,36 @@ class Noting(a3c.Environment):
 
 
 def test_a_learner_pulls_plays_and_updates():
-    """It plays ten steps, or fewer up to the end of the episode."""
+    """In turn, with ten steps in between, or fewer up to the episode's end: here ten, then two."""
     environment = Noting(EndsAt(12, reward=2.5))
     score = environment.run()
     step = ["next_frame", "act", "step", "reward", "advantage_push_local_brain"]
-    first = ["next_frame", "pull", *step[1:]]
-    assert environment.calls == ["reset", *first, *step * 9, "update", *first, *step, "update"]
-    assert environment.reset_envs == [(environment.env,)]
-    assert [(s[0], frame) for s, frame in environment.acts] == list(enumerate(range(100, 112)))
-    assert (score, environment.progress.frames) == (12 * 2.5, 112)
+    pull_and_step = ["next_frame", "pull", *step[1:]]
+    ten_steps, two_steps = pull_and_step + 9 * step, pull_and_step + step
+    assert environment.calls == ["reset", *ten_steps, "update", *two_steps, "update"]
+    assert environment.resets == [(environment.env,)]
+    states, frames = zip(*environment.acts)
+    assert [s[0] for s in states] == list(range(12))
+    assert list(frames) == list(range(100, 112))  # of all learners, who had 100 before
+    assert (score, environment.progress.frames) == (12 * 2.5, 100 + 12)
 
 
 @pytest.mark.parametrize("falls", [12, None])
 def test_the_test_thread_only_plays(falls):
-    """It takes the likeliest actions, and its steps don't count as frames."""
+    """It takes the likeliest actions, learns nothing, and its steps don't count as frames."""
     env, steps = EndsAt(falls, reward=-1.0), falls or 200
     environment = Noting(env)
-    environment.env = None  # a film is made in another env
+    environment.env = None  # it plays in the env that it is given, which may make a film
     score = environment.play(env)
     assert environment.calls == ["reset", *["act_greedily", "step"] * steps]
-    assert environment.reset_envs == [(env,)]
+    assert environment.resets == [(env,)]
     assert [s[0] for [s] in environment.greedy_acts] == list(range(steps))
     assert (score, environment.progress.frames) == (-steps, 100)
 
 
 @pytest.mark.parametrize("episode", [Noting.run, lambda noting: noting.play(noting.env)])
 def test_a_stop_ends_an_episode_at_once(episode):
-    """Before its next step."""
+    """A learner's and the test thread's: neither takes another step."""
     environment = Noting(EndsAt())
     environment.progress.stop()
     with pytest.raises(a3c.Stopped):
@@ -84,7 +78,7 @@ def test_a_stop_ends_an_episode_at_once(episode):
 
 @pytest.mark.parametrize("falls, last", [(12, -1), (198, -1), (199, 1), (200, 1), (None, 1)])
 def test_only_the_end_is_rewarded(falls, last):
-    """With 1 from step 199 on, else -1. The environment's own rewards, 2.5 a step, don't count."""
+    """With 1 from step 199 on, else with -1. The environment's own 2.5 a step don't count."""
     environment = Noting(EndsAt(falls, reward=2.5))
     environment.run()
     R = np.array([R for _, _, R, _, _ in environment.samples])
@@ -98,9 +92,8 @@ def test_only_the_end_is_rewarded(falls, last):
     pytest.param(None, False, False, id="a time limit that is no end"),
     pytest.param(200, False, True, id="the pole falls at the time limit")])
 def test_whether_v_of_the_last_state_counts(monkeypatch, falls, limit_is_end, terminal):
-    """It does only after a time limit that is no end. `reward`, which another environment replaces,
-    is told at each step what has happened, and `advantage_push_local_brain` also whether the step
-    is terminal."""
+    """It does only after a time limit that is no end. Each step is told to `reward`, which another
+    environment may replace, and with whether it is terminal to `advantage_push_local_brain`."""
     monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", limit_is_end)
     env, last = EndsAt(falls), falls or 200
     environment = Noting(env)
@@ -128,7 +121,7 @@ def test_threads_share_no_environment_agent_or_brain():
 
 
 def test_each_episode_starts_differently():
-    """In each thread. The same --seed repeats all starts, whatever other threads draw."""
+    """In each thread. The same --seed repeats all starts, and another one repeats none."""
     class Environment(a3c.Environment):
         def __init__(self, *args):
             super().__init__(*args)
@@ -140,19 +133,19 @@ def test_each_episode_starts_differently():
     reset_seeds = []
     for seed in 0, 0, 1:
         run("--workers", 2, "--max-frames", 1, "--seed", seed, environment_class=Environment)
-    # Two episodes of two learners and of the test thread
+    # Each run: two episodes of two learners and of the test thread
     first, again, other = reset_seeds[:6], reset_seeds[6:12], reset_seeds[12:]
-    assert first == again and len({*first, *other}) == 12
+    assert first == again and len({*first, *other}) == 6 + 6
 
 
 def test_a_wrong_number_of_actions_is_noticed(monkeypatch, capsys):
-    """Before anything is learned."""
+    """Before anything is learned. Actions that can't be counted, such as torques, may pass."""
     class Uncountable(a3c.Environment):
         def make(self, render_mode=None):
             env = EndsAt()
             env.action_space = a3c.gym.spaces.Box(-1, 1, (3,))
             return env
-    Uncountable(None, None)  # actions that are no choice are another matter
+    Uncountable(None, None)  # raises nothing
     monkeypatch.setattr(a3c, "NUM_ACTIONS", 3)
     with pytest.raises(ValueError, match="CartPole-v0 has 2 actions, but NUM_ACTIONS is 3"):
         a3c.main(["--render", "none"])

@@ -19,7 +19,8 @@ def pictures(folder):
     return {str(path.relative_to(folder)) for path in folder.rglob("*.*")}
 
 
-def test_every_picture_is_drawn_without_tensorflow_and_none_is_blank(tmp_path):
+def test_every_picture_is_drawn_without_tensorflow(tmp_path):
+    """Each that is in the folder of pictures, and none is blank."""
     program = ("import sys; sys.modules['tensorflow'] = None\n"
                "import draw, film; draw.DPI, film.STEPS = 40, 20  # for speed\n"
                "draw.draw_all(sys.argv[1])")
@@ -30,27 +31,28 @@ def test_every_picture_is_drawn_without_tensorflow_and_none_is_blank(tmp_path):
         assert len(Image.open(tmp_path / name).convert("RGB").getcolors(2 ** 24)) > 10, name
 
 
-def test_a_folder_without_curves_is_refused_in_one_line(tmp_path):
+def test_a_folder_without_curves_is_refused(tmp_path):
     program = [sys.executable, draw.HERE / "draw.py", tmp_path, tmp_path / "run.png"]
     result = subprocess.run(program, capture_output=True, text=True)
     assert result.returncode == FAILED and not (tmp_path / "run.png").exists()
     assert result.stderr == f"{tmp_path}: no run has written its curves there\n"
 
 
-def test_japanese_keeps_lines_numbers_and_symbols_and_knows_its_words():
+def test_translations_keep_lines_numbers_and_symbols():
+    """Words that have no translation are an error."""
     assert translate("halfway\n12,078 frames\nV(s_)", "ja") == "学習途中\n12,078 フレーム\nV(s_)"
     with pytest.raises(KeyError):
         translate("nobody has translated this", "ja")
 
 
-def test_each_measured_exercise_has_a_row_with_a_name():
+def test_each_measured_exercise_has_a_name():
     names = json.loads((draw.HERE / "exercise_names.json").read_text(encoding="utf-8"))
     assert set(names) == set(measure.load()) - {"0"}
 
 
 # What the pages say about the pictures
 
-def test_the_numbers_in_the_readme_are_those_of_the_recorded_data():
+def test_the_readmes_numbers_are_the_recorded_ones():
     computed, evaluations = recorded.statistics(), recorded.load("run")["evaluation"][:, 1]
     alone, minus_v, script = recorded.pushes()  # three ways to push π, by name
     networks = recorded.networks()

@@ -10,6 +10,7 @@ import ga3c
 
 
 def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
+    """Each frame's sample is used in an update, or is left where it waited for others."""
     built = build(ga3c, learners=3)
     built.progress.max_frames = 2000
     assert built.progress.learning_threads > ga3c.TRAINERS  # the test thread waits for these, too
@@ -26,7 +27,7 @@ def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
 
 
 def test_ga3cs_age_counts_updates(build, rng, points):
-    """Those since the samples of an update were begun."""
+    """Those by others between the first step for an update's samples and that update."""
     built = build(ga3c)
     brain, trainer = built.brains[0], built.learners[-1]
     brain.pull_parameter_server()
@@ -40,7 +41,7 @@ def test_ga3cs_age_counts_updates(build, rng, points):
 
 
 def test_ga3cs_last_samples_are_still_taken():
-    """The learner plays at the trainer's first look, and has given and ended at the second."""
+    """At the trainer's first look the learner still plays. At the second it has ended."""
     def learners():
         if next(plays):
             return {"local_thread1", "trainer1"}
@@ -54,7 +55,7 @@ def test_ga3cs_last_samples_are_still_taken():
 
 
 def test_ga3c_gives_each_learner_its_own_policy(build, rng, points):
-    """That of the state it has asked about."""
+    """The one for its state, although a predictor answers eight of them at once."""
     built = build(ga3c, learners=8)
     states = rng.normal(size=(8, 1, 4))
     for brain, s in zip(built.brains, states):
@@ -71,7 +72,7 @@ def test_ga3c_gives_each_learner_its_own_policy(build, rng, points):
 
 
 def test_ga3cs_queues_are_limited(build):
-    """Who finds no place in one waits. Otherwise samples would grow old while they wait."""
+    """A place for each learner's state, and four for samples, which would grow old as they wait."""
     server = build(ga3c, learners=3).server
     for queue, places in (server.states, 3), (server.samples, 4):
         for item in range(places):

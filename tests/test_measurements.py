@@ -31,7 +31,7 @@ def test_every_script_explains_its_command_line(monkeypatch, capsys, name):
 
 # Statistics
 
-def test_the_ratio_of_two_medians_lies_inside_its_interval(rng):
+def test_a_ratio_of_medians_lies_in_its_interval(rng):
     middle, low, high = results.ratio(rng.normal(200, 5, 50), rng.normal(100, 5, 50))
     assert 1.9 < low < middle < high < 2.1
 
@@ -44,7 +44,7 @@ def test_p_values_are_corrected_by_holms_method(monkeypatch):
         {"a": 0.08, "b": 0.02, "c": 0.08, "d": 0.03})
 
 
-def test_the_lessons_table_of_threads_shows_what_threads_py_prints(capsys):
+def test_the_lessons_table_is_what_threads_py_prints(capsys):
     threads.show(threads.load())
     printed = capsys.readouterr().out
     lesson = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -60,7 +60,7 @@ def test_the_lessons_table_of_threads_shows_what_threads_py_prints(capsys):
             assert cell == (f"{median} · {bold}{ratio}{bold}" if ratio else median), case
 
 
-def test_every_ratio_in_the_answer_to_an_exercise_is_what_measure_py_prints(capsys):
+def test_ratios_in_answers_are_those_measure_py_prints(capsys):
     measure.show(measure.load())
     printed = capsys.readouterr().out
     found = 0
@@ -76,8 +76,7 @@ def test_every_ratio_in_the_answer_to_an_exercise_is_what_measure_py_prints(caps
 
 # The programs that are measured, and the recorder
 
-
-def test_the_benchmark_reads_a_speed_above_0_from_what_the_script_prints(monkeypatch, capsys):
+def test_the_benchmark_reads_the_scripts_speed(monkeypatch, capsys):
     for name, value in {"LEARNERS": [1], "FRAMES": 4000, "ROUNDS": 1}.items():
         monkeypatch.setattr(benchmark, name, value)
     benchmark.speed({"here": ROOT})
@@ -90,7 +89,8 @@ def classes(program):
             if isinstance(node, ast.ClassDef)}
 
 
-def test_the_acrobot_that_is_measured_is_the_one_on_the_variants_page(put_back):
+def test_the_measured_acrobot_is_the_pages(put_back):
+    """The variants' page shows the same classes and settings."""
     import acrobot
     page = (ROOT / "tests" / "variants" / "README.md").read_text(encoding="utf-8")
     [program] = re.findall(r"^```python\n(import sys\nimport a3c_c.*?)^```", page, re.M | re.S)
@@ -102,7 +102,7 @@ def test_the_acrobot_that_is_measured_is_the_one_on_the_variants_page(put_back):
     assert a3c.constants() == measured
 
 
-def test_both_tasks_of_threads_run_with_learners_that_wait():
+def test_both_tasks_of_threads_py_run_synchronously():
     """In so few frames they learn nothing."""
     for task in threads.RATES:
         run = benchmark.learn(0, *threads.program(task, True, 2), "--workers", 2,
@@ -111,8 +111,7 @@ def test_both_tasks_of_threads_run_with_learners_that_wait():
 
 
 @pytest.mark.parametrize("learners", [1, 2])
-def test_the_recorder_notes_which_version_each_pull_saw_and_each_update_made(
-        monkeypatch, learners):
+def test_the_recorder_notes_versions_pulled_and_made(monkeypatch, learners):
     pulled = {0: [], 1: []}  # by each thread, in order. A version is the number of updates before
 
     class Brain(timeline.Brain):

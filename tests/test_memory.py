@@ -49,7 +49,7 @@ def test_variants_with_memory_see_positions_but_no_velocities(
 
 
 def test_samples_hold_the_memory_of_their_episode(build):
-    """And of their thread, whatever others call. Each episode, also a film's, begins with zeros."""
+    """And of their thread, whatever others play. Each episode, also a film's, begins with zeros."""
     built = build(memory, learners=2, Tmax=1000)  # one update an episode
     environment, other = (learner.environment for learner in built.learners)
     agent, brain, before = environment.agent, environment.agent.brain, []  # the memories

@@ -19,13 +19,14 @@ def built(rng):
 
 
 def test_the_policy_of_float64_states_equals_numpy(built, rng):
+    """A graph call converts them to the network's float32."""
     [brain, _], s = built.brains, batch(rng)[0]
     wanted, _ = forward(built.values(brain.weights), s)
     np.testing.assert_allclose(brain.predict_p(s), wanted, rtol=1e-4, atol=1e-6)
 
 
 def test_loss_terms_equal_numpy(rng, monkeypatch):
-    """With other settings than the script's, and for a policy of 1 and 0."""
+    """Also with other weights than the script's, and where a policy is certain: 1 and 0."""
     monkeypatch.setattr(a3c, "LOSS_V", 1.5)  # three times its own value
     monkeypatch.setattr(a3c, "LOSS_ENTROPY", 0.04)  # four times
     p = np.array([[1, 0], [1, 0], [0, 1], [0.5, 0.5], [0.3, 0.7], [0.9, 0.1]], np.float32)
@@ -75,7 +76,7 @@ def update_that_fails(brain, s, a, R, s_, discount, number=np.nan):
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, 1e30])  # 1e30: only the norm is infinite
 def test_a_bad_gradient_changes_nothing(built, rng, points, number):
-    """One that isn't finite is an error, and the next one counts again."""
+    """One that isn't finite is an error, and moves no variable. The next one counts again."""
     [brain, _], samples = built.brains, batch(rng)
     before = everything(built.server)
     update_that_fails(brain, *samples, number=number)
@@ -87,7 +88,7 @@ def test_a_bad_gradient_changes_nothing(built, rng, points, number):
 
 
 def test_of_updates_at_once_the_good_ones_count(rng):
-    """None of these is lost, and those that aren't finite move nothing."""
+    """Four threads lose none of them, and the updates that aren't finite move nothing."""
     built, samples, barrier = Built(4), batch(rng), threading.Barrier(4)
     weights = built.values(built.server.weights)
     squares = [np.ones_like(w) for w in weights]
@@ -110,6 +111,7 @@ def test_of_updates_at_once_the_good_ones_count(rng):
 
 
 def test_pull_and_push_copy_just_the_weights(built):
+    """The server's to one's own, or one's own to the server. RMSProp's averages stay."""
     one, two = built.brains
     variables = [one.weights, two.weights, built.server.weights, averages(built.server)]
     first, second, server, squares = built.values(variables)
@@ -129,7 +131,7 @@ def test_a_graph_call_is_prepared_once():
         watched._make_callable_from_options.assert_called_once()  # each would take memory
 
 
-def test_a_brain_with_too_many_layers():
+def test_a_brain_with_too_many_layers_is_refused():
     """More than the server has are an error, even if its update uses no gradient."""
     class Server(a3c.ParameterServer):
         build_update = staticmethod(lambda gradients: tf.no_op())

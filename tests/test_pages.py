@@ -69,13 +69,15 @@ def numbers(text):
     return set(re.findall(r"\d[\d,.]*\d", text))
 
 
-def test_the_japanese_page_has_the_readmes_code_pictures_and_numbers_and_invents_no_number():
+def test_the_japanese_page_matches_the_readme():
+    """It has the README's code, pictures and numbers, and no number that no English page has."""
     assert code(README) <= code(JAPANESE)
     assert pictures(JAPANESE) == [path.replace("/", "/ja/") for path in pictures(README)]
     assert numbers(README) <= numbers(JAPANESE) <= numbers(ENGLISH)
 
 
-def test_the_methods_on_the_japanese_page_equal_the_scripts_except_for_comments():
+def test_methods_on_the_japanese_page_are_the_scripts():
+    """All but their comments and docstrings."""
     script = {node.name: node for node in ast.walk(ast.parse(SOURCE))
               if isinstance(node, ast.FunctionDef)}
     shown = [node for block in blocks("python", JAPANESE) if block.startswith("def ")
@@ -87,7 +89,7 @@ def test_the_methods_on_the_japanese_page_equal_the_scripts_except_for_comments(
         assert ast.unparse(node) == ast.unparse(script[node.name])
 
 
-def test_every_line_of_code_in_the_lesson_stands_in_the_script():
+def test_the_lessons_code_stands_in_the_script():
     shown = [block for block in blocks("python", README) if not block.startswith("import ")]
     assert shown
     assert {line.strip() for line in "".join(shown).splitlines()} <= {
@@ -109,7 +111,8 @@ def test_every_program_that_a_page_shows_runs(tmp_path, program):
     assert re.fullmatch(prints, out) and not err, err
 
 
-def test_the_methods_that_the_variants_page_lets_you_override_exist():
+def test_methods_that_you_may_override_exist():
+    """Those in the table on the variants' page."""
     named = re.findall(r"^\|.*?\| (.*?) \|", PAGES["tests/variants/README.md"], re.M)
     methods = re.findall(r"`([A-Z]\w+)\.(\w+)", "".join(named))
     assert len(methods) > 15
@@ -118,14 +121,14 @@ def test_the_methods_that_the_variants_page_lets_you_override_exist():
 
 
 @pytest.mark.parametrize("name, begins", [("update", "target "), ("episode", "step")])
-def test_the_lesson_shows_exactly_what_update_py_and_episode_py_print(name, begins):
+def test_the_lesson_shows_what_its_programs_print(name, begins):
     words = re.search(rf"`python (tests/measurements/{name}\.py[^`]*)`", SENTENCES)[1].split()
     printed = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
     shown = re.findall(rf"^```\n({begins} .*?)^```", README, re.M | re.S)
     assert shown and "\n".join(shown).strip() == printed.stdout.strip(), printed.stderr
 
 
-def test_the_pages_have_a_command_for_every_option_of_the_script(capsys):
+def test_the_pages_show_every_option_of_the_script(capsys):
     with pytest.raises(SystemExit):
         a3c.main(["--help"])
     options = re.findall(r"^  (--\w[\w-]*)", capsys.readouterr().out, re.M)
@@ -133,7 +136,7 @@ def test_the_pages_have_a_command_for_every_option_of_the_script(capsys):
 
 
 @pytest.mark.parametrize("diff", blocks("diff"), ids=lambda diff: diff.splitlines()[1][:40])
-def test_every_diff_on_the_pages_fits_the_script_which_then_runs(tmp_path, capsys, diff):
+def test_the_script_runs_with_every_diff(tmp_path, capsys, diff):
     changed = measure.apply(diff, SOURCE)
     assert changed != SOURCE
     (tmp_path / "a3c_cartpole.py").write_text(changed, encoding="utf-8")
@@ -146,7 +149,7 @@ def test_every_diff_on_the_pages_fits_the_script_which_then_runs(tmp_path, capsy
 @pytest.mark.parametrize("terminal", [True, False])
 def test_our_answer_to_exercise_18_makes_pongs_samples(tmp_path, monkeypatch, rng, terminal):
     """Returns as in the paper, up to the end of a segment: of 23 steps, 10, 10 and 3. returns.py is
-    the reference; test_variants.py compares it with formulas."""
+    the reference; test_returns.py compares it with formulas."""
     import returns
     (tmp_path / "a3c_cartpole.py").write_text(measure.changed_script("18"), encoding="utf-8")
     module = check.load(tmp_path / "a3c_cartpole.py")
@@ -169,8 +172,7 @@ WAITING = (ROOT / "tests" / "variants" / "synchronous.py").read_text(encoding="u
     ("gae", GAE.replace("GAMMA * 0.95", "GAMMA * 0.9"), "in the middle"),
     ("gae", GAE.replace("0.0 if terminal else GAMMA ** n", "GAMMA ** n"), "at the end"),
     ("synchronous", WAITING, "Right"), ("synchronous", SOURCE, "outdated weights")], ids=range(6))
-def test_check_py_says_right_only_to_a_right_answer_to_exercise_19_or_20(
-        tmp_path, monkeypatch, capsys, what, answer, says):
+def test_check_py_tells_right_answers_from_wrong(tmp_path, monkeypatch, capsys, what, answer, says):
     assert f"python tests/exercises/check.py {what} a3c_cartpole.py" in COMMANDS
     (tmp_path / "answer.py").write_text(answer, encoding="utf-8")
     monkeypatch.setattr(sys, "path", sys.path[:])
@@ -178,7 +180,8 @@ def test_check_py_says_right_only_to_a_right_answer_to_exercise_19_or_20(
     assert check.main() == (says != "Right") and says in capsys.readouterr().out
 
 
-def test_the_commands_that_start_the_script_run_in_the_order_shown(tmp_path, monkeypatch, capfd):
+def test_the_scripts_commands_run_in_their_order(tmp_path, monkeypatch, capfd):
+    """One after the other in one folder, as a reader does, without errors."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 12)  # for speed
     monkeypatch.delenv("DISPLAY", raising=False)  # so no window opens
@@ -192,7 +195,7 @@ def test_the_commands_that_start_the_script_run_in_the_order_shown(tmp_path, mon
 
 
 @pytest.mark.parametrize("text", PAGES.values(), ids=PAGES)
-def test_every_command_on_a_page_names_a_program_and_options_that_exist(text):
+def test_every_command_has_options_that_exist(text):
     """Or the script has them, because a program may hand on what it doesn't know."""
     inside_sentences = re.findall(r"`(python [^`]+)`", " ".join(text.split()))
     commands = [*"".join(blocks("sh", text)).splitlines(), *inside_sentences]
@@ -209,7 +212,8 @@ def forms(text):
     return {re.sub(r"\d+", "0", line) for line in text.splitlines() if line != "…"}
 
 
-def test_the_output_under_what_you_will_see_has_the_lines_of_a_real_run_but_for_numbers(tmp_path):
+def test_the_output_shown_is_a_real_runs(tmp_path):
+    """Under "What you will see", line by line, but for the numbers."""
     command = re.search(r"`python (a3c_cartpole\.py --seed \d+ [^`]+)`", SENTENCES)[1].split()
     status, out, err = finish(start(*command[1:], cwd=tmp_path))
     [shown] = re.findall(r"^```\n(Seed .*?)^```", README, re.M | re.S)
@@ -218,7 +222,7 @@ def test_the_output_under_what_you_will_see_has_the_lines_of_a_real_run_but_for_
     assert f"```\n{shown}```" in JAPANESE
 
 
-def test_the_script_runs_in_a_notebook_and_shows_its_film(tmp_path, monkeypatch):
+def test_a_notebook_runs_the_script_and_shows_films(tmp_path, monkeypatch):
     import nbclient
     import nbformat
     shutil.copy(SCRIPT, tmp_path)
@@ -237,17 +241,17 @@ def test_the_script_runs_in_a_notebook_and_shows_its_film(tmp_path, monkeypatch)
      r"seeds that learned: 1 of 1"),
     ("tests/sabotage.py EPS_STEPS", r"1 faults, 0 survivors"),
     ("-m ruff check --no-cache .", r"All checks passed!")])
-def test_benchmark_and_sabotage_run_and_ruff_finds_nothing_wrong(command, says):
+def test_benchmark_sabotage_and_ruff_pass(command, says):
     result = subprocess.run([sys.executable, *command.split()], cwd=ROOT, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert result.returncode == 0 and re.search(says, result.stdout), result.stdout
 
 
-def test_every_fault_has_its_test_and_fits_its_program():
+def test_every_fault_fits_its_test_and_program():
     assert FAULTS and not list(sabotage.stale())
 
 
-def test_the_readmes_command_draws_the_curves_of_a_readers_own_run(tmp_path):
+def test_a_reader_can_draw_their_own_runs_curves(tmp_path):
     run("--max-frames", 5000, "--logdir", tmp_path / "runs" / "first")
     command = re.search(r"`python (tests/figures/draw\.py \S+ \S+)`", SENTENCES)[1].split()
     subprocess.run([sys.executable, ROOT / command[0], *command[1:]], cwd=tmp_path, check=True)

@@ -57,8 +57,8 @@ def two_torques(seed):
 
 
 def test_greedy_torques_are_the_mean(monkeypatch):
-    """Others are drawn with the spread, and not cut at 2."""
-    monkeypatch.setattr(a3c, "NUM_ACTIONS", 4)
+    """Those to learn from are drawn around it with the policy's spread, and not cut at 2."""
+    monkeypatch.setattr(a3c, "NUM_ACTIONS", 4)  # means and spreads of two torques
     agent, s = two_torques(seed=0), np.ones(3)
     greedy = agent.act_greedily(s)
     assert greedy.dtype == np.float32 and greedy.tolist() == [1, -1.75]
@@ -75,7 +75,7 @@ def test_the_seed_decides_pendulums_torques():
 
 
 def test_pendulums_rewards_are_scaled(build):
-    """From -16 ... 0 to -0.5 ... 0.5."""
+    """From between -16 and 0 to between -0.5 and 0.5."""
     environment = build(pendulum).learners[0].environment
     for r, scaled in (-16.0, -0.5), (-8.0, 0), (0.0, 0.5):
         assert environment.reward(None, None, r, None, 3, False) == scaled

@@ -57,7 +57,7 @@ def environment(put_back):
 
 
 def test_pongs_states_actions_and_rewards(environment):
-    """Four pictures, three actions, and points."""
+    """A state is four pictures, the actions are stay, up and down, and a point is the reward."""
     env, ale = environment.env, environment.env.unwrapped.ale
     meanings = env.unwrapped.get_action_meanings()
     assert [meanings[a] for a in pong.ACTIONS] == ["NOOP", "RIGHT", "LEFT"]  # stay, up, down
@@ -73,12 +73,13 @@ def test_pongs_states_actions_and_rewards(environment):
 
 
 def test_pongs_paddle_goes_up_and_down(environment):
-    """The second action moves it up, and the third down. Memory 51 of the Atari holds its place."""
+    """Action 1 moves it up, and 2 down. Byte 51 of the Atari's memory counts from the top."""
     env = environment.env
     env.reset(seed=0)
-    places = []
+    from_top = []
     for action in 1, 2, 1:
         for _ in range(15):
             env.step(action)
-        places.append(int(env.unwrapped.ale.getRAM()[51]))
-    assert places[0] < places[1] > places[2]
+        from_top.append(int(env.unwrapped.ale.getRAM()[51]))
+    up, down, up_again = from_top
+    assert up < down > up_again

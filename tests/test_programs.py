@@ -26,25 +26,24 @@ import pong
 import returns
 import synchronous
 
-VARIANTS = ROOT / "tests" / "variants"
-PAGE = (VARIANTS / "README.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "tests" / "variants" / "README.md").read_text(encoding="utf-8")
 
 
 # Each as its user starts it (distributed.py: in test_distributed.py)
 
-STARTED = [clipped, ga3c, memory, memory_pendulum, memory_pong, pendulum, pong, synchronous]
+VARIANTS = [clipped, ga3c, memory, memory_pendulum, memory_pong, pendulum, pong, synchronous]
 TO_LEARN = {clipped: 300_000, distributed: 300_000, ga3c: 500_000, memory: 1_000_000,
             memory_pendulum: 1_000_000, pendulum: 1_000_000}
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("program, frames, workers, wanted", [
-    *[(program, 300, 2, NOT_LEARNED) for program in STARTED],
+    *[(program, 300, 2, NOT_LEARNED) for program in VARIANTS],
     *[pytest.param(program, frames, 8, LEARNED, marks=pytest.mark.long)
       for program, frames in TO_LEARN.items()]])
 def test_each_variant_starts_saves_and_plays(
         tmp_path, monkeypatch, put_back, program, frames, workers, wanted):
-    """It films what it has saved. In the long tests it learns."""
+    """It ends as it should, and --play films what it has saved. In the long tests it learns."""
     process = start("--render", "none", "--seed", 100, "--max-frames", frames, "--workers", workers,
                     "--checkpoint", "saved", cwd=tmp_path, program=program.__file__)
     status, out, err = finish(process, seconds=840)
@@ -54,7 +53,7 @@ def test_each_variant_starts_saves_and_plays(
     short = functools.partial(a3c.gym.make, max_episode_steps=80)  # a whole film takes long
     monkeypatch.setattr(a3c.gym, "make", short)
     words = "--play", "--checkpoint", "saved", "--test-episodes", "1", "--render", "video"
-    assert program.main(words) == LEARNED
+    assert program.main(words) == LEARNED  # so --play ends, whatever was learned
     [pictures] = film_lengths(tmp_path)
     assert pictures > 5  # of one episode, in one film
 
@@ -75,11 +74,10 @@ def settings(**classes):
 
 
 @pytest.mark.parametrize("program, words, not_on_page", [
-    *[(program, (), {}) for program in STARTED],
+    *[(program, (), {}) for program in VARIANTS],
     *[(program, ("--no-memory",), {"NUM_STATES": 2}) for program in (memory, memory_pendulum)]])
 def test_settings_are_the_scripts_or_on_the_page(given_to_main, program, words, not_on_page):
-    """The page's table has all settings in which a variant differs from the script."""
-    wanted = settings() | not_on_page
+    """The page's table has each setting in which a variant differs from the script."""
     [row] = re.findall(rf"^\| `{program.__name__}\.py` \|((?: `\w+ = .*)?) \|$", PAGE, re.M)
     on_page = {setting: ast.literal_eval(value)
                for setting, value in re.findall(r"`(\w+) = ([^`]+)`", row)}
@@ -88,7 +86,7 @@ def test_settings_are_the_scripts_or_on_the_page(given_to_main, program, words, 
 
 
 def test_programs_can_be_configured_in_turn(monkeypatch, given_to_main):
-    """As in a notebook. What the user has set stays."""
+    """Each gets its own settings, whichever came before, and what the user has set stays."""
     monkeypatch.setattr(a3c, "LOSS_V", 0.25)
     programs = memory, pong, memory_pendulum, clipped, pendulum, memory_pong, memory, clipped
     before, found = a3c.constants(), {}
@@ -122,7 +120,7 @@ REFUSED = [(memory, ga3c), (memory_pendulum, ga3c), (memory_pong, ga3c)]
 @pytest.mark.parametrize("variant, program", [
     pair for pair in itertools.product(LEARNED_THERE, TOGETHER) if pair not in REFUSED])
 def test_what_goes_with_what(given_to_main, fake_ray, variant, program):
-    """A variant's classes train in the other program, too briefly to learn."""
+    """With a variant's classes the other program trains every weight, too briefly to learn."""
     processes = ["--processes", 1] if program is distributed else []
     status, server = run("--max-frames", 100, "--workers", 2, *processes, main=program.main,
                          **given_to_main(variant))
@@ -131,6 +129,7 @@ def test_what_goes_with_what(given_to_main, fake_ray, variant, program):
 
 
 def test_the_page_says_what_goes_with_what():
+    """Its table has "yes" for each pair that the test above runs, and otherwise "no"."""
     assert "\n| | `synchronous.py` | `ga3c.py` | `distributed.py` |\n" in PAGE
     for variant in LEARNED_THERE:
         cells = ["no" if (variant, program) in REFUSED else "yes" for program in TOGETHER]
@@ -149,7 +148,7 @@ def test_unfit_classes_are_refused_in_one_line(capsys, fake_ray, program, classe
 @pytest.mark.timeout(60)  # with a fault it waits for ever
 @pytest.mark.parametrize("names", ["PREDICTORS", "TRAINERS"])
 def test_ga3c_without_one_of_its_threads_is_refused(monkeypatch, capsys, names):
-    """Otherwise all learners would wait for ever."""
+    """In one line. Otherwise all learners would wait for ever."""
     monkeypatch.setattr(ga3c, names, set())
     assert "a predictor and a trainer" in refusal(capsys, main=ga3c.main)
 
@@ -166,9 +165,9 @@ def normalized():
 
 
 @pytest.mark.parametrize("program", [a3c, synchronous, ga3c, distributed])
-def test_shared_sums_are_those_of_all_states(
-        monkeypatch, rng, normalized, fake_ray, tmp_path, program):
-    """They are pulled, used, saved, played with. A round of waiting learners adds its mean."""
+def test_shared_sums_are_those_of_all_states(rng, normalized, fake_ray, tmp_path, program):
+    """The page's normalized.py counts each state that is trained on once, and the sums are pulled,
+    used, saved and played with. A round of waiting learners adds its mean."""
     class Brain(normalized[1]):
         def update_parameter_server(self):
             trained.append([s for s, *_ in self.train_queue])
@@ -179,7 +178,7 @@ def test_shared_sums_are_those_of_all_states(
     more = ["--processes", 1] if program is distributed else []
     classes = {"server_class": normalized[0], "brain_class": Brain}
     _, server = run(*words, *more, main=program.main, **classes)
-    wanted = np.array([[1], [0], [1]]) * np.ones(4)
+    wanted = np.array([[1], [0], [1]]) * np.ones(4)  # number, sum and sum of squares, at first
     for states in filter(len, trained):
         s = np.array(states)
         added = np.array([np.ones_like(s), s, s ** 2])
@@ -200,6 +199,7 @@ def test_shared_sums_are_those_of_all_states(
 
 @pytest.mark.parametrize("program", [synchronous, distributed])
 def test_a_variable_outside_the_loss_stays(fake_ray, program):
+    """A layer without gradients keeps its weights, while others move."""
     class Server(a3c.ParameterServer):
         def _build_model(self):
             a3c.layer("unused", 2, 3)
@@ -212,7 +212,7 @@ def test_a_variable_outside_the_loss_stays(fake_ray, program):
 
 
 def test_constants_may_be_numbers_of_numpy(monkeypatch):
-    """Other processes get these, too."""
+    """These count as constants, so the processes of distributed.py get them, too."""
     monkeypatch.setattr(a3c, "GAMMA", np.float32(0.5))
     assert a3c.constants()["GAMMA"] == 0.5
 

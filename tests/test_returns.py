@@ -17,7 +17,7 @@ import returns
     (memory_pong, a3c.LocalBrain, [1] * 20, 0.99 * 1)])
 def test_a_loss_with_memory_has_generalized_advantages(
         put_back, rng, variant, without_memory, actions, gamma_lambda):
-    """A brain without memory has the same loss and gradients, if it is given those sums."""
+    """It and its gradients equal those of a brain without memory that is given these advantages."""
     variant.configure()
     brain = object.__new__(variant.Brain)  # its loss needs no network
     delta = rng.normal(size=20)
@@ -36,8 +36,8 @@ def test_a_loss_with_memory_has_generalized_advantages(
 @pytest.mark.parametrize("n", [20, 5])
 @pytest.mark.parametrize("terminal", [True, False])
 def test_returns_reach_to_their_segments_end(monkeypatch, rng, n, terminal):
-    """Or n steps, if these are fewer. 47 steps are segments of 20 (Pong's Tmax), 20 and 7. If the
-    last step is terminal, V after it doesn't count. The state of step t is the number t."""
+    """Or for n steps, if these are fewer. If the last step is terminal, V after it doesn't count.
+    47 steps are segments of 20 (Pong's Tmax), 20 and 7. The state of step t is the number t."""
     monkeypatch.setattr(a3c, "Tmax", 20)
     monkeypatch.setattr(a3c, "N_STEP_RETURN", n)
     brain = a3c.LocalBrain.__new__(a3c.LocalBrain)  # its queue needs no network

@@ -38,7 +38,7 @@ def learned(tmp_path_factory):
 
 
 def test_a_run_learns_and_says_so(learned):
-    """It ends with the first evaluation above 199."""
+    """It evaluates until a mean exceeds 199, and then ends with test episodes."""
     first, *_, end, films, one, two = learned[1].splitlines()
     assert first == "Seed 1, 8 learning threads"
     assert end.startswith("Learned after ") and films.startswith("Films: ")
@@ -48,6 +48,7 @@ def test_a_run_learns_and_says_so(learned):
 
 
 def test_films_show_every_step(learned):
+    """In each film, one picture for each step, and one for the start. All show the cart."""
     folder, out = learned
     [films] = (folder / "movie" / "A3C").iterdir()
     assert f"Films: {films.relative_to(folder)}\n" in out and films.name.endswith("-seed1")
@@ -59,7 +60,7 @@ def test_films_show_every_step(learned):
 
 
 def test_play_shows_the_learned_policy(learned, capfd):
-    """From its checkpoint, and writes nothing."""
+    """With --play, a checkpoint scores as it should, and nothing is written."""
     folder, out = learned
     before = contents(folder)
     status, server = run("--play", "--checkpoint", folder / "saved", "--test-episodes", 100)
@@ -68,10 +69,10 @@ def test_play_shows_the_learned_policy(learned, capfd):
         f"Test episode {n}: score " for n in range(1, 101)]  # and nothing else
     assert status == LEARNED and np.mean(numbers(r"score (\d+)$", played)) >= 195
     assert [server.progress.frames] == numbers(r"^Learned after (\d+)", out)
-    assert contents(folder) == before  # --play doesn't write
+    assert contents(folder) == before
 
 
-def test_a_run_that_has_not_learned_has_status_1(tmp_path):
+def test_a_run_without_success_has_status_1(tmp_path):
     """A shell script can ask for it. This one has no ffmpeg, which --render none doesn't need."""
     env = environment_variables(IMAGEIO_FFMPEG_EXE="missing")
     process = start("--max-frames", 300, "--render", "none", cwd=tmp_path, env=env)
@@ -81,7 +82,7 @@ def test_a_run_that_has_not_learned_has_status_1(tmp_path):
 
 
 def test_one_worker_and_one_seed_repeat_a_run(tmp_path, capfd):
-    """Another seed doesn't."""
+    """Bit for bit, even in another process. Another seed makes another run."""
     words = "--max-frames", 3000, "--checkpoint"
     for folder, seed in ("a", 7), ("b", 8):
         assert run(*words, tmp_path / folder, "--seed", seed)[0] == NOT_LEARNED
@@ -105,7 +106,7 @@ def clock(monkeypatch):
 
 
 def test_progress_is_printed(clock, monkeypatch, capfd):
-    """Every fifty episodes, and at an evaluation."""
+    """Every fifty episodes, and at an evaluation. These settings change the numbers in it."""
     for name, value in ("SHARE_ONE_CORE", False), ("THRESHOLD_EPISODES", 2), (
             "EVALUATION_EPISODES", 4):
         monkeypatch.setattr(a3c, name, value)
@@ -126,7 +127,7 @@ def test_progress_is_printed(clock, monkeypatch, capfd):
 
 
 def test_a_line_is_printed_in_one_piece(monkeypatch):
-    """And at once. Otherwise threads would mix their lines."""
+    """With its end, and at once. Otherwise threads would mix their lines."""
     monkeypatch.setattr(sys, "stdout", unittest.mock.Mock())
     a3c.say("A line")
     pieces = [call.args[0] for call in sys.stdout.write.call_args_list]
@@ -150,6 +151,7 @@ def curves(folder):
 
 
 def test_each_curve_shows_its_own_numbers(tmp_path, monkeypatch):
+    """Against the frames at that moment. The losses are means over a batch of two samples."""
     monkeypatch.setattr(a3c, "SHARE_ONE_CORE", False)
     built = Built(2)
     progress = built.progress
@@ -170,8 +172,7 @@ def test_each_curve_shows_its_own_numbers(tmp_path, monkeypatch):
     assert curves(tmp_path) == {
         "loss/actor": [(10, 1.5)], "loss/critic": [(10, 4)], "loss/entropy": [(10, -2)],
         "gradient": [(10, 7)], "score/local_thread2": [(20, 30)], "score/local_thread1": [(40, 20)],
-        "mean": [(20, 30), (40, 25)], "evaluation": [(40, 194.5)],
-        "threshold": [(40, 199)]}
+        "mean": [(20, 30), (40, 25)], "evaluation": [(40, 194.5)], "threshold": [(40, 199)]}
 
 
 def test_logdir_holds_the_graph_and_all_curves(tmp_path, monkeypatch):
@@ -198,7 +199,7 @@ def show(options, capfd):
 
 @unittest.mock.patch.dict(os.environ)  # puts all variables back
 def test_each_run_films_into_a_new_folder(tmp_path, monkeypatch, capfd):
-    """And on SDL's dummy screen."""
+    """Two runs in one second are an error, and overwrite no film. No screen is needed."""
     monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "new" / "films"))
     options = a3c.parse(["--render", "video"])
     for runs in 1, 2:
@@ -230,7 +231,7 @@ def test_human_shows_and_films_every_step(tmp_path, monkeypatch, capfd):
 @unittest.mock.patch.dict(os.environ)
 def test_windows_open_where_it_is_possible(
         tmp_path, monkeypatch, capfd, platform, chosen, works, possible):
-    """chosen: the user's own driver of SDL. works: the only one that opens a window."""
+    """Else `human` is refused. chosen: the user's own SDL driver. works: the one that opens one."""
     def init():
         if os.environ.get("SDL_VIDEODRIVER") != works:
             raise pygame.error("No available video device")
@@ -261,7 +262,7 @@ def test_windows_open_where_it_is_possible(
 # Checkpoints
 
 def test_a_moved_checkpoint_still_restores_everything(saved):
-    """All weights, and all of RMSProp's variables."""
+    """From its new folder come all weights, and all of RMSProp's variables."""
     values = saved_values(saved.rename(saved.with_name("moved")))
     layers = itertools.product(("hidden", "actor", "critic"), ("weights", "biases"))
     assert set(values) == {f"parameter_server/{layer}/{array}{slot}" for layer, array in layers
@@ -274,7 +275,7 @@ def test_a_moved_checkpoint_still_restores_everything(saved):
 
 
 def test_max_frames_counts_from_the_checkpoint_on(saved, capfd):
-    """So the same command goes on with what it has saved."""
+    """So the same command, given again, goes on for as many frames, with all that was saved."""
     class Environment(a3c.Environment):
         def reward(self, *args):  # called once a step
             rewards.append(super().reward(*args))
@@ -293,7 +294,7 @@ def test_max_frames_counts_from_the_checkpoint_on(saved, capfd):
 
 
 def test_a_run_saves_every_minute(clock):
-    """And at its end, here after 200 seconds. `main` looks at the clock once a second."""
+    """And at its end, here after 200 seconds. `main` looks once a second whether 60 are over."""
     class Server(a3c.ParameterServer):
         def initialize(self):
             super().initialize()
@@ -312,13 +313,12 @@ def test_a_run_saves_every_minute(clock):
 
 class Adam(a3c.ParameterServer):
     """Adam's variable beta1_power begins at 0.9, and each update multiplies it by 0.9."""
-
     def build_optimizer(self):
         return tf.train.AdamOptimizer(1e-3)
 
 
 def test_a_run_with_adam_goes_on(tmp_path):
-    """With the saved weights, and with Adam's own variables."""
+    """With the saved weights, and with the variables that Adam adds to them."""
     words = "--checkpoint", tmp_path, "--max-frames", 300  # at least 30 updates
     _, earlier = run(*words, server_class=Adam)
     before = saved_values(tmp_path)["parameter_server/beta1_power"]
@@ -329,17 +329,17 @@ def test_a_run_with_adam_goes_on(tmp_path):
 
 # Refusals
 
-FILES = {"empty", "file", "a[1]b"}  # in the current folder; the first and the last are folders
+FILES = {"empty", "file", "a[1]b"}  # the first and the last are folders
 
 
 @pytest.fixture
-def files(tmp_path, monkeypatch):
-    """Changes to a folder with these. A refused command line must not change it."""
+def nothing_written(tmp_path, monkeypatch):
+    """Changes to a folder with FILES. Checks after the test that no file has been added."""
     for name in FILES - {"file"}:
         (tmp_path / name).mkdir()
     (tmp_path / "file").write_text("text")
     monkeypatch.chdir(tmp_path)
-    yield tmp_path
+    yield
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")} == FILES
 
 
@@ -350,16 +350,16 @@ def files(tmp_path, monkeypatch):
     "--logdir=", "--logdir file", "--logdir file/below",
     pytest.param("--checkpoint a[1]b", marks=posix), pytest.param("--logdir a[1]b", marks=posix),
     pytest.param("--logdir /proc/none", marks=linux)])
-def test_a_wrong_option_is_refused(files, capfd, words):
-    """In one line that names it, before anything is learned."""
+def test_a_wrong_option_is_refused(nothing_written, capfd, words):
+    """With one line on stderr and status 2. The line names it, or all that must be positive."""
     wrong = [word.rstrip("=") for word in words.split() if word.startswith("--")][-1]
     assert wrong in refusal(capfd, *words.split())
 
 
 @posix
 @pytest.mark.parametrize("option", ["--checkpoint", "--logdir"])
-def test_a_disk_that_is_full_is_refused(files, capfd, option):
-    """Here a limit on the size of any file takes the place of the full disk."""
+def test_a_disk_that_is_full_is_refused(nothing_written, capfd, option):
+    """With one line, before anything is learned. A limit on the size of files stands for it."""
     import resource
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2 ** 19, hard))
@@ -374,10 +374,11 @@ def test_a_disk_that_is_full_is_refused(files, capfd, option):
     ("*.index", lambda path, _: path.unlink(), "there is no checkpoint that can be read"),
     ("checkpoint", lambda path, _: path.write_bytes(b"\xff\xfe"), ""),
     ("checkpoint", lambda path, _: path.unlink(), "there is no checkpoint that can be read"),
-    ("checkpoint", lambda _, patch: patch.setattr(a3c, "HIDDEN_UNITS", 17), "another network")])
+    ("checkpoint", lambda _, patch: patch.setattr(a3c, "HIDDEN_UNITS", 17), "another network")],
+    ids=["cut short", "no index", "unreadable list", "no list", "of another network"])
 def test_a_checkpoint_that_does_not_fit_is_refused(
         saved, monkeypatch, capfd, pattern, damage, says):
-    """It is damaged or of another network, and is left alone."""
+    """With one line, if it is damaged or of another network. Its files stay as they are."""
     [path] = saved.glob(pattern)
     damage(path, monkeypatch)
     before = contents(saved)
@@ -388,7 +389,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused(
 
 @pytest.mark.parametrize("missing", ["moviepy", "pygame", "folder"])
 def test_impossible_films_are_refused(tmp_path, monkeypatch, capfd, missing):
-    """Before anything is learned."""
+    """With one line that says what is missing, before anything is learned."""
     (tmp_path / "file").write_text("text")
     monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "file" / "folder"))  # below a file
     monkeypatch.setitem(sys.modules, missing, None)  # as if this package were missing
@@ -417,6 +418,7 @@ def test_all_settings_have_their_values():
 
 
 def test_defaults_are_settings_and_a_random_seed(monkeypatch):
+    """Options that aren't given follow the constants, and each run gets another seed."""
     monkeypatch.setattr(a3c, "N_WORKERS", 3)
     monkeypatch.setattr(a3c, "MAX_FRAMES", 60)
     options = a3c.parse([])
@@ -427,7 +429,7 @@ def test_defaults_are_settings_and_a_random_seed(monkeypatch):
 # The imports
 
 def test_memory_is_free_after_a_run():
-    """The script's imports switch Python's collector of garbage off, and on again."""
+    """Python's collector of garbage, which the script's imports switch off, is on again."""
     servers = [weakref.ref(run("--max-frames", 300)[1]) for _ in range(3)]
     assert gc.isenabled()
     gc.collect()

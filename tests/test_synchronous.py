@@ -12,7 +12,7 @@ import synchronous
 
 
 def test_a_round_makes_one_update(build, rng):
-    """With the mean of all learners' samples. In the second round the last learner has none."""
+    """With the mean over all learners' samples. In the second round the last learner has none."""
     built = build(synchronous, learners=3)
     server = built.server
     server.wait_until = lambda condition: None  # here they work in turn
@@ -37,13 +37,13 @@ def test_a_round_makes_one_update(build, rng):
 
 
 def test_synchronous_continues_with_the_saved_epsilon(saved):
-    """ε follows `frame`, which each update renews. In a run of one frame none does."""
+    """ε follows `frame`, which each update renews. In a run of one frame there is none."""
     _, server = run("--checkpoint", saved, "--max-frames", 1, main=synchronous.main)
     assert server.frame == 50
 
 
 def test_synchronous_takes_its_own_classes_too():
-    """And their subclasses."""
+    """Its main mixes its classes into those it is given, except where they are in already."""
     class Agent(synchronous.Agent):
         on_policy = False
     status, _ = run("--max-frames", 50, main=synchronous.main, server_class=synchronous.Server,
@@ -51,41 +51,44 @@ def test_synchronous_takes_its_own_classes_too():
     assert status == NOT_LEARNED
 
 
-@pytest.mark.parametrize("learned_mean, frames, return_steps, on_policy", [
-    (22, 20_000, 5, True), (199, 1500, 13, False)])
+@pytest.mark.parametrize("learned_mean, frames, return_steps, on_policy, wanted", [
+    (22, 20_000, 5, True, LEARNED),
+    (199, 1500, 13, False, NOT_LEARNED)])  # 13 steps: some rounds, of 10, have no samples
 def test_a_seed_repeats_a_run_of_synchronous_learners(
-        monkeypatch, capsys, learned_mean, frames, return_steps, on_policy):
-    """All learners end, whether they learn or use up their frames. In the second case returns have
-    more steps than a round, so that some rounds have no samples. A schedule changes the loss."""
-    class Brain(a3c.LocalBrain):
+        monkeypatch, capsys, learned_mean, frames, return_steps, on_policy, wanted):
+    """Bit for bit, even if the learning rate and the entropy bonus fall with the frames."""
+    class FallingEntropy(a3c.LocalBrain):
         def build_loss(self, *batch):
             actor, critic, entropy = super().build_loss(*batch)
             return actor, critic, entropy * self.server.build_part_left()
     monkeypatch.setattr(clipped.Server, "anneal_frames", 20_000)
     monkeypatch.setattr(synchronous.Agent, "on_policy", on_policy)
-    def wait_until(progress, condition, seconds=None, really=a3c.Progress.wait_until):
-        really(progress, condition, seconds)
-        if seconds is not None and progress.phase != "evaluating":
-            left.append(set(progress.learning_threads))
-    monkeypatch.setattr(a3c.Progress, "wait_until", wait_until)
     monkeypatch.setattr(a3c, "LEARNED_MEAN", learned_mean)
     monkeypatch.setattr(a3c, "N_STEP_RETURN", return_steps)
-    runs, left = [], []
+    runs = []
     for _ in range(2):
         status, server = run("--workers", 3, "--seed", 7, "--max-frames", frames,
-                             main=synchronous.main, server_class=clipped.Server, brain_class=Brain)
-        out = re.sub(r"\d+\.\d s", "", capsys.readouterr().out)
-        # Which of two threads prints first, in the same moment, is chance.
-        weights = server.session.run(server.weights)
-        runs.append((status, sorted(out.splitlines()), *(w.tobytes() for w in weights)))
-    assert runs[0] == runs[1] and runs[0][0] == (LEARNED if learned_mean == 22 else NOT_LEARNED)
-    assert any("mean" in line for line in runs[0][1])
-    assert left == [set(), set()]  # none waits for one that has ended
+                             main=synchronous.main, server_class=clipped.Server,
+                             brain_class=FallingEntropy)
+        lines = re.sub(r"\d+\.\d s", "", capsys.readouterr().out).splitlines()
+        lines.sort()  # which of two threads prints first, in the same moment, is chance
+        runs.append((status, lines, *(w.tobytes() for w in server.session.run(server.weights))))
+    assert runs[0] == runs[1] and status == wanted and any("mean" in line for line in lines)
+
+
+@pytest.mark.timeout(60)  # with a fault, learners and the test thread would wait for them
+@pytest.mark.parametrize("learned_mean, wanted", [(0, LEARNED), (200, NOT_LEARNED)])
+def test_synchronous_learners_all_end(monkeypatch, learned_mean, wanted):
+    """None waits for one that has ended, once they have learned or after the last frame."""
+    monkeypatch.setattr(a3c, "LEARNED_MEAN", learned_mean)
+    monkeypatch.setattr(a3c, "GRACE_SECONDS", 1000)  # for learners that haven't ended
+    status, _ = run("--workers", 3, "--max-frames", 1500, main=synchronous.main)
+    assert status == wanted
 
 
 @pytest.mark.parametrize("on_policy", [True, False])
 def test_a_rounds_samples_are_of_its_weights(build, monkeypatch, on_policy):
-    """In the script's way, the last four of a segment wait for the next update."""
+    """All ten steps of a learner. In the script's way, the last four wait for the next round."""
     def update(brain, really=synchronous.Brain.update_parameter_server):
         sizes.append(len(brain.train_queue))
         really(brain)

@@ -6,7 +6,7 @@ import unittest.mock
 import pytest
 from helpers import NOT_LEARNED, Built, a3c, options, put, run, same
 
-ends = pytest.mark.timeout(30)  # with a fault, such a test waits for ever
+may_hang = pytest.mark.timeout(30)  # with a fault, such a test would wait for ever
 
 
 def reach_threshold(progress):
@@ -15,8 +15,8 @@ def reach_threshold(progress):
 
 
 def while_it_waits(progress, *events):
-    """Let each wait that isn't over at once call the next of these functions instead, which has to
-    make its condition true. So no other thread is needed. Returns the events that are to come."""
+    """Instead of waiting, let each wait call the next of these functions, which has to make its
+    condition true. So no other thread is needed. Returns the functions that are left."""
     rest = list(events)
 
     def wait_until(condition, seconds=None):
@@ -27,9 +27,22 @@ def while_it_waits(progress, *events):
     return rest
 
 
+def asleep(progress, condition=lambda: False):
+    """Start a thread that waits for this condition. Returns it once it sleeps."""
+    def wait():
+        with contextlib.suppress(a3c.Stopped), progress.changed:
+            begun.set()
+            progress.wait_until(condition)
+    begun, thread = threading.Event(), threading.Thread(target=wait, daemon=True)
+    thread.start()
+    begun.wait()
+    with progress.changed:  # the thread holds this lock until it sleeps
+        return thread
+
+
 @pytest.fixture
-def said(monkeypatch):
-    """The first words of the lines that are said, in order."""
+def first_words(monkeypatch):
+    """The first word of each line that is printed, in order."""
     words = []
     monkeypatch.setattr(a3c, "say", lambda line: words.append(line.split()[0].rstrip(":")))
     return words
@@ -39,12 +52,12 @@ def said(monkeypatch):
 
 @pytest.mark.parametrize("phase, max_frames", [("training", 3), ("learned", 1000)])
 def test_after_the_end_only_the_test_thread_plays(phase, max_frames):
-    """The end of learning: the last frame, or a task that is learned."""
+    """No learner takes a step after the last frame, or once the task is learned."""
     progress = a3c.Progress(options("--max-frames", max_frames))
     progress.phase, progress.frames = phase, 3
     with pytest.raises(a3c.Stopped):
         progress.next_frame()
-    progress.raise_if_stopped()  # as `play` does at each step
+    progress.raise_if_stopped()  # the test thread calls this at each step, and goes on
     assert progress.frames == 3
 
 
@@ -52,7 +65,7 @@ def test_after_the_end_only_the_test_thread_plays(phase, max_frames):
     a3c.Progress.next_frame, a3c.Progress.raise_if_stopped, a3c.Progress.wait_for_evaluation,
     lambda progress: progress.wait_until(lambda: True)])
 def test_a_stop_ends_every_thread(call):
-    """At its next step or wait."""
+    """Its next step or wait raises Stopped."""
     progress = a3c.Progress(options())
     progress.stop()
     with pytest.raises(a3c.Stopped):
@@ -60,9 +73,9 @@ def test_a_stop_ends_every_thread(call):
     assert progress.frames == 0 and progress.wait_for_stop(60)
 
 
-@ends
+@may_hang
 def test_learners_wait_during_an_evaluation():
-    """A stop wakes them."""
+    """Their next step doesn't count, and a stop wakes them."""
     progress = a3c.Progress(options())
     progress.phase = "evaluating"
     stop = threading.Timer(0.1, progress.stop)
@@ -72,83 +85,84 @@ def test_learners_wait_during_an_evaluation():
     assert progress.stopped and progress.frames == 0  # it waited until then
 
 
-@pytest.mark.parametrize("error", [
-    ValueError("on purpose"), SystemExit("on purpose"), a3c.Stopped()])
-@ends
-def test_a_thread_that_ends_wakes_whoever_waits(error):
-    """Whether it has failed, or nothing was left to do."""
-    built, waits = Built(2), threading.Event()
-    progress, failed = built.progress, not isinstance(error, a3c.Stopped)
-
-    def end():
-        waits.wait()
-        with progress.changed:  # the waiting thread holds it until it sleeps
-            raise error
-
-    def wait():
-        progress.wait_until(lambda: waits.set() or len(progress.learning_threads) == 1)
-        raise a3c.Stopped
-    built.learners[0].environment.run, built.learners[1].environment.run = end, wait
-    with pytest.raises(type(error), match="on purpose") if failed else contextlib.nullcontext():
-        built.run()
-    assert progress.failure == ((error, "local_thread1") if failed else None)
+@may_hang
+def test_a_thread_that_ends_wakes_whoever_waits():
+    """Here one waits until only one learner is left."""
+    built = Built(2)
+    waiting = asleep(built.progress, lambda: len(built.progress.learning_threads) == 1)
+    built.learners[0].learn = unittest.mock.Mock(side_effect=a3c.Stopped)
+    built.learners[0].run()
+    waiting.join()
+    assert built.progress.failure is None  # Stopped is no error
 
 
-def test_the_first_of_several_errors_is_kept(monkeypatch):
-    """With the name of its thread."""
-    monkeypatch.setattr(a3c, "SHARE_ONE_CORE", False)  # learners run in this thread
+@pytest.mark.parametrize("error", [ValueError("on purpose"), SystemExit("on purpose")])
+@may_hang
+def test_an_error_in_a_thread_stops_the_others(error):
+    """Also one that sleeps. A call of sys.exit counts as an error."""
+    built = Built(1)
+    waiting = asleep(built.progress)
+    built.progress.thread_ended = unittest.mock.Mock()  # it would wake the other thread, too
+    built.learners[0].learn = unittest.mock.Mock(side_effect=error)
+    built.learners[0].run()
+    waiting.join()
+    assert built.progress.failure == (error, "local_thread1")
+
+
+def test_the_first_of_several_errors_is_kept():
+    """With its thread's name. Neither a plain stop nor the Stopped that it causes is an error."""
     built, first, late = Built(2), ValueError("first"), ValueError("late")
-    progress = built.progress
-    progress.stop()  # this is no error
-    built.learners[1].environment.run = unittest.mock.Mock(side_effect=first)
-    built.learners[0].environment.run = unittest.mock.Mock(side_effect=late)
-    for worker in built.learners[1], built.learners[0], built.tester:
-        worker.run()
-    progress.stop(late, "saving")
-    assert progress.failure == (first, "local_thread2")
+    built.progress.stop()
+    built.tester.run()  # raises Stopped inside
+    built.learners[1].learn = unittest.mock.Mock(side_effect=first)
+    built.learners[0].learn = unittest.mock.Mock(side_effect=late)
+    for learner in built.learners[1], built.learners[0]:
+        learner.run()
+    built.progress.stop(late, "saving")
+    assert built.progress.failure == (first, "local_thread2")
 
 
-@pytest.mark.parametrize("error", [None, ValueError("on purpose")])
-def test_a_signal_stops_only_a_run_going_on(error):
-    """One that is over stays what it was."""
-    running, over = a3c.Progress(options()), a3c.Progress(options())
-    running.interrupt()
-    running.interrupt()
-    assert running.interrupted and running.stopped and running.failure is None
-    over.stop(error, error and "local_thread1")
-    over.interrupt()
-    assert over.stopped and not over.interrupted
-    assert over.failure == (error and (error, "local_thread1"))
+def test_a_signal_interrupts_a_run():
+    """A second signal changes nothing."""
+    progress = a3c.Progress(options())
+    for _ in range(2):
+        progress.interrupt()
+        assert progress.interrupted and progress.stopped and progress.failure is None
 
 
-@ends
+@pytest.mark.parametrize("failure", [(), (ValueError("on purpose"), "local_thread1")])
+def test_a_signal_after_a_run_changes_nothing(failure):
+    """A run that has ended, well or with an error, doesn't become an interrupted one."""
+    progress = a3c.Progress(options())
+    progress.stop(*failure)
+    progress.interrupt()
+    assert progress.stopped and not progress.interrupted and progress.failure == (failure or None)
+
+
+@may_hang
 def test_ctrl_c_wakes_whoever_waits():
-    """Even if the main thread holds the lock when it comes."""
-    built, waits = Built(1), threading.Event()
-    progress = built.progress
-    built.learners[0].environment.run = lambda: progress.wait_until(waits.set)
-    thread = threading.Thread(target=built.learners[0].run)
-    thread.start()
-    waits.wait()
+    """Even if it comes while the main thread, which handles it, holds the lock."""
+    progress = a3c.Progress(options())
+    waiting = asleep(progress)
     with progress.changed:
         progress.interrupt()
-    thread.join()
+    waiting.join()
 
 
-@pytest.mark.parametrize("returns_at_once, says", [("learn", ["Seed", "Not"]), ("test", ["Seed"])])
-@ends
-def test_a_run_ends_with_its_threads(monkeypatch, said, returns_at_once, says):
-    """Once all its learners, or its test thread, have returned."""
-    monkeypatch.setattr(a3c.Worker_thread, returns_at_once, lambda self: None)
+@pytest.mark.parametrize("method, wanted", [("learn", ["Seed", "Not"]), ("test", ["Seed"])])
+@may_hang
+def test_a_run_ends_with_its_threads(monkeypatch, first_words, method, wanted):
+    """It is over once all its learners, or its test thread, have returned, here at once."""
+    monkeypatch.setattr(a3c.Worker_thread, method, lambda self: None)
     assert run("--workers", 2)[0] == NOT_LEARNED
-    assert said == says
+    assert first_words == wanted
 
 
-@pytest.mark.parametrize("learned_mean, says", [
+@pytest.mark.parametrize("learned_mean, wanted", [
     (200, ["Not"]), (0, ["Threshold", "Evaluation", "Learned", "Test", "Test", "Test"])])
-@ends
-def test_a_hanging_learner_is_awaited_a_while(monkeypatch, said, learned_mean, says):
-    """After the last frame, or after an evaluation that has passed."""
+@may_hang
+def test_a_hanging_learner_is_not_awaited_forever(monkeypatch, first_words, learned_mean, wanted):
+    """After the last frame, or an evaluation that has passed, the test thread ends the run."""
     class Environment(a3c.Environment):
         def run(self):
             if threading.current_thread().name == "local_thread1":
@@ -160,7 +174,7 @@ def test_a_hanging_learner_is_awaited_a_while(monkeypatch, said, learned_mean, s
     _, server = run("--workers", 2, "--max-frames", 3000, environment_class=Environment)
     hung = set(server.progress.learning_threads)
     goes_on.set()
-    assert hung == {"local_thread1"} and said[-len(says):] == says
+    assert hung == {"local_thread1"} and first_words[-len(wanted):] == wanted
 
 
 # Locks
@@ -177,6 +191,7 @@ def waits_for(lock, function):
 
 
 def test_counting_and_saving_wait_for_their_locks():
+    """Two threads never count at once, or save at once."""
     built = Built(1)
     progress, checkpoint = built.progress, built.server.checkpoint
     checkpoint.folder, checkpoint.saver = "saved", unittest.mock.Mock()
@@ -188,27 +203,26 @@ def test_counting_and_saving_wait_for_their_locks():
 
 # The threshold and the evaluation
 
-@pytest.mark.parametrize("scores, evaluation_mean, says", [
+@pytest.mark.parametrize("scores, evaluation_mean, wanted", [
     ([199] * 9 + [200], 200, ["Threshold", "Evaluation", "Learned"]),
     ([100] + [200] * 10, 200, ["Threshold", "Evaluation", "Learned"]),
     ([200] * 10, 199, ["Threshold", "Evaluation", "Not"]),
-    ([100] + [200] * 9, 200, ["Not"]),
-    ([199] * 10, 200, ["Not"]),
-    ([200] * 9, 200, ["Not"])])
-def test_a_high_mean_leads_to_an_evaluation(said, scores, evaluation_mean, says):
-    """Above 199, of the latest ten scores. To pass, the evaluation needs such a mean, too."""
+    ([100] + [200] * 9, 200, ["Not"]), ([199] * 10, 200, ["Not"]), ([200] * 9, 200, ["Not"])])
+def test_a_high_mean_leads_to_an_evaluation(first_words, scores, evaluation_mean, wanted):
+    """If the mean of the latest ten scores exceeds 199. An evaluation passes above 199, too."""
     built = Built(0)  # no learner, so the test thread never waits
-    evaluation = [evaluation_mean - 9] + 9 * [evaluation_mean + 1]
+    evaluation = [evaluation_mean - 9] + 9 * [evaluation_mean + 1]  # ten scores with this mean
     built.tester.environment.play = play = unittest.mock.Mock(side_effect=evaluation)
     for score in scores:
         built.progress.episode_ended(score)
     built.tester.test()
-    assert said == says and play.call_count == 10 * ("Evaluation" in says)
-    assert (built.progress.phase == "learned") == ("Learned" in says)
+    assert first_words == wanted and play.call_count == 10 * ("Evaluation" in wanted)
+    assert (built.progress.phase == "learned") == ("Learned" in wanted)
 
 
 @pytest.mark.parametrize("threshold", [None, 205])
 def test_training_may_have_a_threshold_of_its_own(monkeypatch, threshold):
+    """A mean of 200 exceeds LEARNED_MEAN, which counts without THRESHOLD_MEAN, but not 205."""
     monkeypatch.setattr(a3c, "THRESHOLD_MEAN", threshold)
     progress = a3c.Progress(options())
     reach_threshold(progress)
@@ -216,15 +230,15 @@ def test_training_may_have_a_threshold_of_its_own(monkeypatch, threshold):
 
 
 def test_an_evaluation_keeps_the_mean_before_it():
-    """A score that comes meanwhile doesn't change the mean that is printed."""
+    """A score that comes during an evaluation doesn't change the mean that led to it."""
     progress = a3c.Progress(options())
     reach_threshold(progress)
     progress.episode_ended(0)
     assert list(progress.recent) == [200] * 10 and progress.episodes == 11
 
 
-def test_a_failed_evaluation_takes_ten_new_episodes(said):
-    """Only these can reach the threshold again."""
+def test_a_failed_evaluation_takes_ten_new_episodes(first_words):
+    """Only ten episodes after it can reach the threshold again."""
     built, evaluated_after = Built(1, max_frames=35), []
     scores = iter([200] * 20 + [190] * 15)  # at last not good enough for a third evaluation
 
@@ -237,31 +251,31 @@ def test_a_failed_evaluation_takes_ten_new_episodes(said):
         return 199
     built.learners[0].environment.run, built.tester.environment.play = learn, evaluate
     built.run()
-    assert said == ["Threshold", "Evaluation"] * 2 + ["Not"]
+    assert first_words == ["Threshold", "Evaluation"] * 2 + ["Not"]
     assert evaluated_after == [10] * 10 + [20] * 10 and built.progress.episodes == 35
 
 
-def test_the_last_episodes_may_reach_the_threshold(said):
-    """After the last frame, the test thread awaits it until no learner is left."""
+def test_the_last_episodes_may_reach_the_threshold(first_words):
+    """After the last frame, the test thread still waits for the end of the learners' episodes."""
     built = Built(1, max_frames=1)
     progress = built.progress
     progress.next_frame()  # the last, but its episode may still count
     no_learner_is_left = progress.learning_threads.clear
-    rest = while_it_waits(progress, lambda: reach_threshold(progress), no_learner_is_left)
+    left = while_it_waits(progress, lambda: reach_threshold(progress), no_learner_is_left)
     built.tester.environment.play = lambda env: 200
     built.tester.test()
-    assert said == ["Threshold", "Evaluation", "Learned"] and not rest
+    assert first_words == ["Threshold", "Evaluation", "Learned"] and not left
 
 
 def test_weights_that_pass_are_kept_and_saved():
-    """Whatever learners write during the evaluation, and after it."""
+    """At the end the server has the weights that were evaluated, whatever learners still write."""
     built, evaluated, saved = Built(1), [], []
     server, brain = built.server, built.tester.environment.agent.brain
     first = built.values(server.weights)
 
     def play(env):
         evaluated.append(built.values(brain.weights))
-        put(server.session, server.weights, [77] * 6)  # what a learner may write meanwhile
+        put(server.session, server.weights, [77] * 6)  # a learner's update of all six arrays
         return 200
 
     def end_late():
