@@ -264,21 +264,21 @@ def test_a_worker_that_failed_ends_the_run(workers, capsys):
     assert re.fullmatch("Worker 1 is given up: .+\n", capsys.readouterr().err)
 
 
-def work(fake_ray, number):
-    """Do all that a worker with this number does."""
+def work(fake_ray, core=None):
+    """Do all that a worker does."""
     words = ["--render", "none", "--seed", "5"]
-    fake_ray.start(distributed.work, number, None, {}, words, CountingServer)
+    fake_ray.start(distributed.work, core, None, {}, words, CountingServer)
 
 
 def test_each_worker_chooses_another_core(fake_ray, monkeypatch):
-    """Of those that it may use, here 3 and 5."""
+    """On one machine: the next of those that it may use, here 3 and 5."""
     cores = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, x: cores.append(x), raising=False)
     monkeypatch.setattr(a3c, "SHARE_ONE_CORE", True)
     monkeypatch.setattr(a3c, "main", lambda *args: None)
-    for number in 1, 2:
-        work(fake_ray, number)
+    for core in 1, 2:
+        work(fake_ray, core)
     assert cores == [{5}, {3}]
 
 
@@ -286,7 +286,7 @@ def test_sys_exit_in_a_worker_is_a_failure(fake_ray, monkeypatch):
     """It is raised as a RuntimeError. After SystemExit, Ray would start the worker again."""
     monkeypatch.setattr(a3c, "main", lambda *args: sys.exit("on purpose"))
     with pytest.raises(RuntimeError, match="'on purpose'"):
-        work(fake_ray, 1)
+        work(fake_ray)
 
 
 def test_a_new_run_counts_on_from_saved_frames(fake_ray, tmp_path, monkeypatch, capsys):

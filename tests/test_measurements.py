@@ -21,6 +21,7 @@ SCRIPTS = ["check", "measure", "benchmark", "clipping", "episode", "games", "run
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_every_script_explains_its_command_line(monkeypatch, capsys, name):
+    """--help works, and nothing runs before it."""
     if name == "games":
         pytest.importorskip("ale_py")
     monkeypatch.setattr(sys, "argv", [name, "--help"])
@@ -32,6 +33,7 @@ def test_every_script_explains_its_command_line(monkeypatch, capsys, name):
 # Statistics
 
 def test_a_ratio_of_medians_lies_in_its_interval(rng):
+    """Of two groups of runs, one twice as long as the other."""
     middle, low, high = results.ratio(rng.normal(200, 5, 50), rng.normal(100, 5, 50))
     assert 1.9 < low < middle < high < 2.1
 
@@ -45,6 +47,7 @@ def test_p_values_are_corrected_by_holms_method(monkeypatch):
 
 
 def test_the_lessons_table_is_what_threads_py_prints(capsys):
+    """Each median, ratio and interval in the README, bold where p is below 0.05."""
     threads.show(threads.load())
     printed = capsys.readouterr().out
     lesson = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -61,6 +64,7 @@ def test_the_lessons_table_is_what_threads_py_prints(capsys):
 
 
 def test_ratios_in_answers_are_those_measure_py_prints(capsys):
+    """Each "1.9 times as many frames (1.7 to 2.1)" in the answer to an exercise."""
     measure.show(measure.load())
     printed = capsys.readouterr().out
     found = 0
@@ -77,6 +81,7 @@ def test_ratios_in_answers_are_those_measure_py_prints(capsys):
 # The programs that are measured, and the recorder
 
 def test_the_benchmark_reads_the_scripts_speed(monkeypatch, capsys):
+    """It is above 0, computed from the lines that the script prints."""
     for name, value in {"LEARNERS": [1], "FRAMES": 4000, "ROUNDS": 1}.items():
         monkeypatch.setattr(benchmark, name, value)
     benchmark.speed({"here": ROOT})
@@ -102,16 +107,18 @@ def test_the_measured_acrobot_is_the_pages(put_back):
     assert a3c.constants() == measured
 
 
-def test_both_tasks_of_threads_py_run_synchronously():
-    """In so few frames they learn nothing."""
+def test_threads_py_measures_waiting_learners():
+    """CartPole and Acrobot: threads.py starts two learners that wait, and reads the result."""
     for task in threads.RATES:
-        run = benchmark.learn(0, *threads.program(task, True, 2), "--workers", 2,
+        run = benchmark.learn(0, *threads.program(task, wait=True, factor=2), "--workers", 2,
                               "--max-frames", 2000)
-        assert not run["learned"] and run["failed"] == 0 and run["scores"][-1][0] <= 2000
+        frames, _ = run["scores"][-1]  # at the end of the last episode
+        assert not run["learned"] and run["failed"] == 0 and 0 < frames <= 2000
 
 
 @pytest.mark.parametrize("learners", [1, 2])
 def test_the_recorder_notes_versions_pulled_and_made(monkeypatch, learners):
+    """What timeline.py records agrees with what the brains note themselves, and adds up."""
     pulled = {0: [], 1: []}  # by each thread, in order. A version is the number of updates before
 
     class Brain(timeline.Brain):

@@ -90,6 +90,7 @@ def test_methods_on_the_japanese_page_are_the_scripts():
 
 
 def test_the_lessons_code_stands_in_the_script():
+    """Every line of Python that the README quotes."""
     shown = [block for block in blocks("python", README) if not block.startswith("import ")]
     assert shown
     assert {line.strip() for line in "".join(shown).splitlines()} <= {
@@ -102,6 +103,7 @@ PROGRAMS = [block for block in blocks("python") if block.startswith("import ")]
 @pytest.mark.parametrize("program", PROGRAMS, ids=[
     "-".join(re.findall(r"^import (\w+)", program, re.M)) for program in PROGRAMS])
 def test_every_program_that_a_page_shows_runs(tmp_path, program):
+    """As its reader saves and starts it, but for fewer frames: without errors."""
     (tmp_path / "program.py").write_text(program.replace("20000", "800"), encoding="utf-8")
     folders = f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'variants'}"
     environment = environment_variables(PYTHONPATH=folders, NO_COLOR="1")
@@ -122,6 +124,7 @@ def test_methods_that_you_may_override_exist():
 
 @pytest.mark.parametrize("name, begins", [("update", "target "), ("episode", "step")])
 def test_the_lesson_shows_what_its_programs_print(name, begins):
+    """update.py and episode.py print the README's tables."""
     words = re.search(rf"`python (tests/measurements/{name}\.py[^`]*)`", SENTENCES)[1].split()
     printed = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
     shown = re.findall(rf"^```\n({begins} .*?)^```", README, re.M | re.S)
@@ -129,6 +132,7 @@ def test_the_lesson_shows_what_its_programs_print(name, begins):
 
 
 def test_the_pages_show_every_option_of_the_script(capsys):
+    """Each has a command that shows it, and no command has an option that the script lacks."""
     with pytest.raises(SystemExit):
         a3c.main(["--help"])
     options = re.findall(r"^  (--\w[\w-]*)", capsys.readouterr().out, re.M)
@@ -137,6 +141,7 @@ def test_the_pages_show_every_option_of_the_script(capsys):
 
 @pytest.mark.parametrize("diff", blocks("diff"), ids=lambda diff: diff.splitlines()[1][:40])
 def test_the_script_runs_with_every_diff(tmp_path, capsys, diff):
+    """Each change that a page shows fits the script, which then runs."""
     changed = measure.apply(diff, SOURCE)
     assert changed != SOURCE
     (tmp_path / "a3c_cartpole.py").write_text(changed, encoding="utf-8")
@@ -173,6 +178,7 @@ WAITING = (ROOT / "tests" / "variants" / "synchronous.py").read_text(encoding="u
     ("gae", GAE.replace("0.0 if terminal else GAMMA ** n", "GAMMA ** n"), "at the end"),
     ("synchronous", WAITING, "Right"), ("synchronous", SOURCE, "outdated weights")], ids=range(6))
 def test_check_py_tells_right_answers_from_wrong(tmp_path, monkeypatch, capsys, what, answer, says):
+    """To exercises 19 and 20: our answers are right, the unchanged script and two others wrong."""
     assert f"python tests/exercises/check.py {what} a3c_cartpole.py" in COMMANDS
     (tmp_path / "answer.py").write_text(answer, encoding="utf-8")
     monkeypatch.setattr(sys, "path", sys.path[:])
@@ -181,7 +187,7 @@ def test_check_py_tells_right_answers_from_wrong(tmp_path, monkeypatch, capsys, 
 
 
 def test_the_scripts_commands_run_in_their_order(tmp_path, monkeypatch, capfd):
-    """One after the other in one folder, as a reader does, without errors."""
+    """The README's commands for the script, one after the other in one folder, without errors."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 12)  # for speed
     monkeypatch.delenv("DISPLAY", raising=False)  # so no window opens
@@ -223,6 +229,7 @@ def test_the_output_shown_is_a_real_runs(tmp_path):
 
 
 def test_a_notebook_runs_the_script_and_shows_films(tmp_path, monkeypatch):
+    """The README's cells, in order: the script learns, and its film is in the notebook."""
     import nbclient
     import nbformat
     shutil.copy(SCRIPT, tmp_path)
@@ -242,16 +249,19 @@ def test_a_notebook_runs_the_script_and_shows_films(tmp_path, monkeypatch):
     ("tests/sabotage.py EPS_STEPS", r"1 faults, 0 survivors"),
     ("-m ruff check --no-cache .", r"All checks passed!")])
 def test_benchmark_sabotage_and_ruff_pass(command, says):
+    """The developers' own commands, each as short as it can be."""
     result = subprocess.run([sys.executable, *command.split()], cwd=ROOT, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert result.returncode == 0 and re.search(says, result.stdout), result.stdout
 
 
-def test_every_fault_fits_its_test_and_program():
+def test_sabotage_finds_no_stale_fault():
+    """Its text stands once where faults.py says, and its test exists."""
     assert FAULTS and not list(sabotage.stale())
 
 
 def test_a_reader_can_draw_their_own_runs_curves(tmp_path):
+    """With the README's command, after a run with --logdir."""
     run("--max-frames", 5000, "--logdir", tmp_path / "runs" / "first")
     command = re.search(r"`python (tests/figures/draw\.py \S+ \S+)`", SENTENCES)[1].split()
     subprocess.run([sys.executable, ROOT / command[0], *command[1:]], cwd=tmp_path, check=True)
