@@ -23,13 +23,17 @@ class FakeRay:
         self.exceptions = exceptions
         self.timeouts = []  # of all calls of `get`
         self.processes = itertools.count()
+        self.asked = {}  # for each process: the options of `remote`
 
     def init(self, address, **options):
-        pass
+        self.address = address
 
     def remote(self, **options):
         """ray.remote(...)(what).remote(...) makes an object, or begins a task."""
-        return lambda what: types.SimpleNamespace(remote=functools.partial(self.start, what))
+        def of(what):
+            self.asked[what.__name__] = options
+            return types.SimpleNamespace(remote=functools.partial(self.start, what))
+        return of
 
     def start(self, what, *args):
         with pytest.MonkeyPatch.context() as process:

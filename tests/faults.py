@@ -17,11 +17,17 @@ FAULTS = {
         ("Agent.act_greedily", "return p.index(max(p))", "return self.explore(p, 10 ** 9)"),
         ("Agent.policy", "s[np.newaxis]", "s")],
     # test_clipped.py
+    "test_play_says_nothing_of_a_rate": [
+        ("clipped.FallingRate.initialize", " and not self.progress.options.play", "")],
     "test_an_update_equals_numpy": [("clipped.Clipping.build_update", "self.max_norm", "1e9")],
     "test_clipped_ends_where_its_rate_is_0": [
         ("clipped.FallingRate.initialize", "self.progress.max_frames > self.anneal_frames", "True"),
         ("clipped.FallingRate.initialize", ".max_frames = ", ".others = ")],
     # test_distributed.py
+    "test_ray_starts_what_was_asked_for": [
+        ("processes.start_ray", "ray.init(address,", 'ray.init("local",'),
+        ("processes.Workers.start", "num_cpus=0, max_retries=3", "max_retries=3"),
+        ("processes.Workers.start", "progress.options.workers = ", "_ = ")],
     "test_updates_through_a_worker_equal_the_scripts": [
         ("distributed.ServerProcess.__init__", "self.variables, values",
          "self.server.weights, values"),
@@ -98,7 +104,8 @@ FAULTS = {
          "(progress.interrupt(), signal.signal(signal.SIGINT, signal.default_int_handler))")],
     "test_an_error_names_the_thread_that_failed": [
         ("main", "{name} failed: {type(error)", "{type(error)"),
-        ("Worker_thread.run", "except BaseException", "except Exception")],
+        ("Worker_thread.run", "except BaseException", "except Exception"),
+        ("main", "{reason(error)}\") from error", "{reason(error)}\") from None")],
     "test_a_gradient_of_nan_names_its_thread": [
         ("finite", "tf.check_numerics(", "(lambda norm, _: norm)("),
         ("main", "{name} failed: {type(error)", "{type(error)")],
@@ -163,6 +170,10 @@ FAULTS = {
         ("Environment.__init__", "not in (NUM_ACTIONS, None)", "is None"),
         ("Environment.__init__", "(NUM_ACTIONS, None)", "(NUM_ACTIONS,)")],
     # test_ga3c.py
+    "test_ga3c_may_have_several_predictors_and_trainers": [
+        ("ga3c.Worker.learn", "in PREDICTORS", '== "predictor1"')],
+    "test_ga3cs_test_thread_has_its_own_network": [
+        ("ga3c.main", "return brain_class(name, server)", "pass")],
     "test_ga3c_plays_every_frame_and_loses_no_sample": [
         ("ga3c.AskingBrain.update_parameter_server", "self.train_queue = []", "pass"),
         ("ga3c.main", "|= {*PREDICTORS, *TRAINERS}", "|= PREDICTORS")],
@@ -186,6 +197,9 @@ FAULTS = {
         ("memory.Remembering.reset", "self.agent.forget()",
          "env is self.env and self.agent.forget()")],
     # test_network.py
+    "test_first_weights_are_glorots_and_uniform": [
+        ("layer", '"/weights", shape)',
+         '"/weights", shape, initializer=tf.glorot_normal_initializer())')],
     "test_the_policy_of_float64_states_equals_numpy": [
         ("ParameterServer._build_model", "tf.nn.relu", "tf.nn.elu"),
         ("GraphCall.__init__", "tensor.dtype.as_numpy_dtype", "float")],
@@ -261,6 +275,10 @@ FAULTS = {
         ("returns.SegmentReturns.advantage_push_local_brain", "step == a3c.Tmax", "False"),
         ("returns.SegmentReturns.advantage_push_local_brain", "len(self.brain.train_queue)", "0")],
     # test_script.py
+    "test_an_error_without_words_is_named": [("reason", " or repr(error)", "")],
+    "test_a_last_save_that_fails_is_told_after_ctrl_c": [
+        ("main", "if progress.failure is not None",
+         "if progress.failure and not progress.interrupted")],
     "test_films_show_every_step": [
         ("show_episodes", "environment.play(env)", "environment.play(environment.env)"),
         ("show_episodes", "env.close()  # this", "pass  # this")],
@@ -320,8 +338,12 @@ FAULTS = {
     "test_all_settings_have_their_values": [
         ("SHARE_ONE_CORE", "True", "False"), ("MAX_FRAMES", "1_000_000", "100_000"),
         ("TIME_LIMIT_IS_END", "True", "False"), ("GRACE_SECONDS", "1.5", "150")],
-    "test_defaults_are_settings_and_a_random_seed": [("parse", "random.randrange(2 ** 32)", "1")],
+    "test_defaults_are_settings_and_a_random_seed": [
+        ("parse", "random.randrange(2 ** 32)", "1"),
+        ("parse", 'default="auto"', 'default="video"')],
     # test_synchronous.py
+    "test_synchronous_learners_have_an_order": [
+        ("synchronous.Server.__init__", "sorted(", "list(")],
     "test_a_round_makes_one_update": [
         ("synchronous.Server.initialize", "tf.add_n(parts) / samples", "tf.add_n(parts)"),
         ("synchronous.Server.initialize", "tf.zeros_like(k)", "tf.identity(k)"),
@@ -339,6 +361,8 @@ FAULTS = {
     "test_a_rounds_samples_are_of_its_weights": [
         ("returns.SegmentReturns.advantage_push_local_brain", "(self.on_policy", "(None")],
     # test_worker_thread.py
+    "test_all_learners_go_on_after_a_failed_evaluation": [
+        ("Progress.evaluated", "notify_all", "notify")],
     "test_after_the_end_only_the_test_thread_plays": [
         ("Progress.next_frame", "self.frames >= self.max_frames", "self.frames > self.max_frames"),
         ("Progress.next_frame", 'self.phase == "learned" or ', ""),

@@ -1,7 +1,9 @@
 """clipped.py: its updates against NumPy, and where a run ends."""
+import re
+
 import numpy as np
 import pytest
-from helpers import Built, a3c, batch, randomize, update
+from helpers import Built, a3c, batch, randomize, run, update
 from reference import gradient, rmsprop
 
 pytest.importorskip("gymnasium")
@@ -43,3 +45,10 @@ def test_clipped_ends_where_its_rate_is_0(monkeypatch, capsys, max_frames, end, 
     monkeypatch.setattr(a3c.ParameterServer, "initialize", continue_after_250_000_frames)
     built = Built(1, max_frames, server_class=clipped.Server)
     assert built.progress.max_frames == end and capsys.readouterr().out == said
+
+
+def test_play_says_nothing_of_a_rate(saved, capsys):
+    """Nothing is learned, so no rate falls."""
+    capsys.readouterr()
+    run("--play", "--checkpoint", saved, "--test-episodes", 1, server_class=clipped.Server)
+    assert re.fullmatch(r"Test episode 1: .*\n", capsys.readouterr().out)

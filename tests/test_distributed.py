@@ -387,6 +387,18 @@ def test_without_ray_one_line_says_what_to_install(monkeypatch):
         runpy.run_path(processes.__file__)
 
 
+@pytest.mark.parametrize("address", ["local", "auto"])
+def test_ray_starts_what_was_asked_for(fake_ray, capsys, address):
+    """Where it was asked for, as many as wanted on however few cores, and again if one dies."""
+    words = "--render none --workers 3 --processes 2 --seed 5 --max-frames 50 --address"
+    distributed.main([*words.split(), address])
+    assert fake_ray.address == address
+    assert fake_ray.asked == {
+        "ServerProcess": {"num_cpus": 0, "max_task_retries": -1},
+        "work": {"num_cpus": 0, "max_retries": 3, "scheduling_strategy": "SPREAD"}}
+    assert "\nSeed 5, 6 learning threads\n" in capsys.readouterr().out
+
+
 # With Ray
 
 class NotedServer(CountingServer):

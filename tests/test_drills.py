@@ -177,8 +177,9 @@ def test_an_error_names_the_thread_that_failed(tmp_path, monkeypatch, saved, vic
     noted = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)  # so learning, evaluating and filming all come soon
-    with pytest.raises(RuntimeError, match=f"^{victim} failed: .*on purpose"):
+    with pytest.raises(RuntimeError, match=f"^{victim} failed: .*on purpose") as ended:
         run("--workers", 2, "--render", "video", "--checkpoint", saved, environment_class=Failing)
+    assert isinstance(ended.value.__cause__, error)  # so Python shows where it was raised
     assert not noted[0].learning_threads  # all have ended
     assert frames_saved(saved) == noted[0].frames and (not films or noted[0].frames > 50)
 

@@ -78,3 +78,27 @@ def test_ga3cs_queues_are_limited(build):
         for item in range(places):
             queue.put_nowait(item)  # raises queue.Full if there are fewer
         assert queue.full()
+
+
+@pytest.mark.timeout(60)
+def test_ga3c_may_have_several_predictors_and_trainers(build, monkeypatch):
+    """All of them work, and all frames are played."""
+    def predict(worker, brain, really=ga3c.Worker.predict):
+        predicted.add(worker.name)
+        really(worker, brain)
+    predicted = set()
+    monkeypatch.setattr(ga3c.Worker, "predict", predict)
+    monkeypatch.setattr(ga3c, "PREDICTORS", {"predictor1", "predictor2"})
+    monkeypatch.setattr(ga3c, "TRAINERS", {"trainer1", "trainer2"})
+    built = build(ga3c, learners=3)
+    built.progress.max_frames = 500
+    built.run()
+    assert built.progress.frames == 500 and not built.progress.learning_threads
+    assert predicted == {"predictor1", "predictor2"}
+
+
+def test_ga3cs_test_thread_has_its_own_network(build):
+    """So a policy doesn't change while it is evaluated."""
+    built = build(ga3c, learners=2)
+    weights = built.tester.environment.agent.brain.weights
+    assert not {w.name for w in weights} & {w.name for w in built.server.weights}

@@ -142,3 +142,10 @@ def test_a_brain_with_too_many_layers_is_refused():
             return super()._build_model()
     with pytest.raises(ValueError, match="zip"):
         run(server_class=Server, brain_class=Brain)
+
+
+def test_first_weights_are_glorots_and_uniform():
+    """None exceeds √(6 / (inputs + outputs)), and of 64 some come near it."""
+    server = Built(0).server
+    hidden, limit = server.session.run(server.weights[0]), (6 / (4 + 16)) ** 0.5
+    assert 0.7 * limit < abs(hidden).max() <= limit

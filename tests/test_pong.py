@@ -83,3 +83,13 @@ def test_pongs_paddle_goes_up_and_down(environment):
         from_top.append(int(env.unwrapped.ale.getRAM()[51]))
     up, down, up_again = from_top
     assert up < down > up_again
+
+
+def test_games_of_pong_begin_differently(put_back):
+    """After another number of frames for each seed, as Atari's games are usually played."""
+    pong.configure()
+    environment, begun = pong.Environment(unittest.mock.Mock(), unittest.mock.Mock()), set()
+    for seed in range(5):
+        environment.env.reset(seed=seed)
+        begun.add(environment.env.unwrapped.ale.getEpisodeFrameNumber())
+    assert len(begun) > 1

@@ -423,6 +423,7 @@ def test_defaults_are_settings_and_a_random_seed(monkeypatch):
     monkeypatch.setattr(a3c, "MAX_FRAMES", 60)
     options = a3c.parse([])
     assert (options.workers, options.max_frames, options.test_episodes) == (3, 60, 3)
+    assert options.render == "auto"
     assert options.seed != a3c.parse([]).seed  # equal once in four billion times
 
 
@@ -436,3 +437,28 @@ def test_memory_is_free_after_a_run():
     assert [server() for server in servers] == [None] * 3
 
 
+def test_an_error_without_words_is_named():
+    assert a3c.reason(AssertionError()) == "AssertionError()"
+
+
+def test_only_the_latest_checkpoints_stay(tmp_path):
+    """Five of a run, which would otherwise fill the disk in some hours."""
+    _, server = run("--max-frames", 1, "--checkpoint", tmp_path)
+    for frames in range(100, 110):
+        server.progress.frames = frames
+        server.checkpoint.save()
+    assert len(list(tmp_path.glob("*.index"))) == 5
+
+
+def test_a_last_save_that_fails_is_told_after_ctrl_c(tmp_path):
+    class Server(a3c.ParameterServer):
+        def initialize(self):
+            super().initialize()
+            self.checkpoint.saver.save = unittest.mock.Mock(side_effect=OSError("No space"))
+
+    class Interrupted(a3c.Environment):
+        def run(self):
+            self.progress.interrupt()
+            return super().run()
+    with pytest.raises(SystemExit, match="^saving failed: No space$"):
+        run("--checkpoint", tmp_path, server_class=Server, environment_class=Interrupted)

@@ -101,3 +101,9 @@ def test_a_rounds_samples_are_of_its_weights(build, monkeypatch, on_policy):
     built.run()
     assert sizes[:2] == ([10, 10] if on_policy else [6, 6])
     assert sizes[2:4] == [10, 10]
+
+
+def test_synchronous_learners_have_an_order(build):
+    """Sets of names have another order in each process, and then a seed repeats no run."""
+    learners = build(synchronous, learners=8).server.learners
+    assert learners == [f"local_thread{n}" for n in range(1, 9)]

@@ -1,6 +1,7 @@
 """Progress and Worker_thread: counts, the threshold, evaluations, stops."""
 import contextlib
 import threading
+import time
 import unittest.mock
 
 import pytest
@@ -289,3 +290,20 @@ def test_weights_that_pass_are_kept_and_saved():
     assert len(evaluated) == 10 and all(same(weights, first) for weights in evaluated)
     assert not built.progress.learning_threads and same(saved, first)
     assert same(built.values(server.weights), first)
+
+
+@pytest.mark.timeout(30)
+def test_all_learners_go_on_after_a_failed_evaluation():
+    """Each of those that have waited for its end plays its next frame."""
+    progress = a3c.Progress(options("--workers", 3))
+    progress.phase = "evaluating"
+    threads = [threading.Thread(target=progress.next_frame, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.3)  # until they wait
+    progress.evaluated(False)
+    for thread in threads:
+        thread.join(2)
+    frames = progress.frames
+    progress.stop()
+    assert frames == 3
