@@ -31,7 +31,7 @@ class FakeRay:
     def remote(self, **options):
         """ray.remote(...)(what).remote(...) makes an object, or begins a task."""
         def of(what):
-            self.asked[what.__name__] = options
+            self.asked[getattr(what, "__name__", what)] = options
             return types.SimpleNamespace(remote=functools.partial(self.start, what))
         return of
 
