@@ -360,6 +360,17 @@ FAULTS = {
         ("synchronous.Server.wait_until", " or len(", " or 9 * len(")],
     "test_a_rounds_samples_are_of_its_weights": [
         ("returns.SegmentReturns.advantage_push_local_brain", "(self.on_policy", "(None")],
+    # test_two_worlds.py
+    "test_world_minus_1_exchanges_the_actions": [
+        ("two_worlds.World.step", "1 - a", "a"),
+        ("two_worlds.World.reset", "self.state(s)", "np.append(s, np.float32(1))")],
+    "test_a_learner_stays_in_a_world": [
+        ("two_worlds.Environment.run", "self.episodes % EPISODES == 0", "True"),
+        ("two_worlds.Environment.run", "choice((1, -1))", "choice((1, 1))"),
+        ("two_worlds.Environment.reset", "env.unwrapped.world = ", "_ = ")],
+    "test_evaluations_and_films_take_turns": [
+        ("two_worlds.Environment.play", "-self.world", "self.world"),
+        ("two_worlds.Environment.reset", "env.unwrapped.world = ", "env.world = ")],
     # test_worker_thread.py
     "test_all_learners_go_on_after_a_failed_evaluation": [
         ("Progress.evaluated", "notify_all", "notify")],

@@ -1,22 +1,27 @@
 """What stands behind the pages' numbers: statistics, a recorder, and the programs measured."""
 import ast
 import importlib
-import itertools
 import re
 import sys
-import types
+import unittest.mock
+from pathlib import Path
 
 import benchmark
 import measure
+import numpy as np
 import pytest
 import results
-import scipy
 import threads
 import timeline
-from helpers import ROOT, a3c
+from helpers import ROOT, Built, a3c, averages
 
-SCRIPTS = ["check", "measure", "benchmark", "clipping", "episode", "games", "runner", "slow_steps",
-           "threads", "timeline", "update"]
+pytest.importorskip("gymnasium")
+import learners
+import synchronous
+import two_worlds
+
+SCRIPTS = ["check", "measure", "benchmark", "clipping", "episode", "games", "learners", "runner",
+           "slow_steps", "threads", "timeline", "update", "worlds"]
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -38,29 +43,27 @@ def test_a_ratio_of_medians_lies_in_its_interval(rng):
     assert 1.9 < low < middle < high < 2.1
 
 
-def test_p_values_are_corrected_by_holms_method(monkeypatch):
+def test_p_values_are_corrected_by_holms_method():
     """The smallest counts 4 times, the next 3 times, and so on; none is below the one before it."""
-    monkeypatch.setattr(scipy.stats, "mannwhitneyu", lambda p: types.SimpleNamespace(pvalue=p))
-    given = {"a": 0.04, "b": 0.005, "c": 0.06, "d": 0.01}
-    assert results.rank_tests({case: [p] for case, p in given.items()}) == pytest.approx(
+    assert results.holm({"a": 0.04, "b": 0.005, "c": 0.06, "d": 0.01}) == pytest.approx(
         {"a": 0.08, "b": 0.02, "c": 0.08, "d": 0.03})
 
 
-def test_the_lessons_table_is_what_threads_py_prints(capsys):
-    """Each median, ratio and interval in the README, bold where p is below 0.05."""
-    threads.show(threads.load())
-    printed = capsys.readouterr().out
-    lesson = (ROOT / "README.md").read_text(encoding="utf-8")
-    table = re.search(r"^\| learners \|.*\n\|-.*\n((?:\|.*\n)+)", lesson, re.M)[1]
-    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in table.splitlines()]
-    assert [case for case, *_ in rows] == list(threads.CASES)
-    for case, *cells in rows:
-        lines = re.findall(rf"^\w+, {re.escape(case)}: .*\n  frames: median (.*)\n"
-                           r"  seconds: median (.*)\n", printed, re.M)
-        for cell, line in zip(cells, itertools.chain(*lines), strict=True):
-            median, ratio, p = re.fullmatch(r"([\d,.]+?)(?:, ratio (.*), p = (.*))?", line).groups()
-            bold = "**" * (p is not None and float(p) < 0.05)
-            assert cell == (f"{median} · {bold}{ratio}{bold}" if ratio else median), case
+def test_runs_with_the_same_seeds_are_compared_in_pairs():
+    """Each run of the first group is a little longer than the second's with the same seed. The
+    groups as such hardly differ. Two runs that never learned are equal."""
+    shorter = np.array([*np.geomspace(1e4, 1e5, 20), np.inf])
+    assert results.rank_test(1.05 * shorter, shorter, paired=True) < 0.001
+    assert results.rank_test(1.05 * shorter, shorter) > 0.5
+    middle, low, high = results.ratio(1.05 * shorter, shorter, paired=True)
+    assert middle == pytest.approx(1.05) and low > 1 and high < 1.1
+
+
+def test_the_pages_tables_are_what_threads_py_prints():
+    """Each row: medians, ratios and intervals, bold where p is below 0.05."""
+    page = (ROOT / "tests" / "measurements" / "README.md").read_text(encoding="utf-8")
+    for name in threads.TABLES:
+        assert "\n" + "\n".join(threads.table(name)) + "\n\n" in page
 
 
 def test_ratios_in_answers_are_those_measure_py_prints(capsys):
@@ -88,32 +91,81 @@ def test_the_benchmark_reads_the_scripts_speed(monkeypatch, capsys):
     assert re.search(r"^1 learners, here: [\d,.]*[1-9]", capsys.readouterr().out, re.M)
 
 
-def classes(program):
+def bodies(program):
     """{name: body} of the classes in a program's text."""
-    return {node.name: ast.unparse(node) for node in ast.parse(program).body
+    return {node.name: ast.unparse(node.body) for node in ast.parse(program).body
             if isinstance(node, ast.ClassDef)}
 
 
 def test_the_measured_acrobot_is_the_pages(put_back):
-    """The variants' page shows the same classes and settings."""
-    import acrobot
+    """The variants' page shows the same two classes and settings."""
     page = (ROOT / "tests" / "variants" / "README.md").read_text(encoding="utf-8")
     [program] = re.findall(r"^```python\n(import sys\nimport a3c_c.*?)^```", page, re.M | re.S)
-    assert classes(program) == classes((threads.HERE / "acrobot.py").read_text(encoding="utf-8"))
-    acrobot.configure()
-    measured = a3c.constants()
+    shown = bodies(program)
+    measured = bodies(Path(learners.__file__).read_text(encoding="utf-8"))
+    assert shown["Server"] == measured["AdamServer"]
+    assert shown["Environment"] == measured["Acrobot"]
+    with unittest.mock.patch.object(a3c, "main"):
+        learners.main(["--task", "acrobot"])
+    constants = a3c.constants()
     a3c.configure()
     exec(program, {"__name__": "page"})
-    assert a3c.constants() == measured
+    assert a3c.constants() == constants
 
 
-def test_threads_py_measures_waiting_learners():
-    """CartPole and Acrobot: threads.py starts two learners that wait, and reads the result."""
-    for task in threads.RATES:
-        run = benchmark.learn(0, *threads.program(task, wait=True, factor=2), "--workers", 2,
-                              "--max-frames", 2000)
-        frames, _ = run["scores"][-1]  # at the end of the last episode
-        assert not run["learned"] and run["failed"] == 0 and 0 < frames <= 2000
+@pytest.mark.parametrize("table, case", [
+    ("from_0", "8 that wait, off-policy"), ("acrobot", "8 threads, rate × 2"),
+    ("worlds", "8 in the same world, 25 episodes")])
+def test_threads_py_starts_a_case_and_reads_it(monkeypatch, table, case):
+    """This run is too short to learn, or to be evaluated."""
+    monkeypatch.setattr(threads, "LIMIT", 600)
+    monkeypatch.setattr(threads, "LIMIT_OF_WORLDS", 600)
+    frames, seconds, failed, gradients, episodes = threads.learn(0, table, case)
+    assert (frames, seconds, failed, episodes) == (None, None, 0, None) and 10 < gradients <= 600
+
+
+@pytest.fixture
+def given_by_learners(put_back, monkeypatch):
+    """The classes that learners.py gives to the script's main, or to that of synchronous.py."""
+    monkeypatch.setattr(two_worlds, "EPISODES", two_worlds.EPISODES)  # undone at the end
+
+    def classes(program, *words):
+        with unittest.mock.patch.object(program, "main") as main:
+            learners.main(words)
+        _, server, *_ = main.call_args.args
+        return {"server_class": server, **main.call_args.kwargs}
+    return classes
+
+
+@pytest.mark.parametrize("words, first", [([], 1), (["--from-0"], 0)])
+def test_rmsprop_starts_at_0_or_1(given_by_learners, words, first):
+    """In all other respects it is the script's, here with twice the learning rate."""
+    built = Built(1, **given_by_learners(a3c, "--task", "cartpole", "--rate", "2", *words))
+    optimizer = built.server.optimizer
+    assert all((x == first).all() for x in built.values(averages(built.server)))
+    rate = built.values(optimizer._learning_rate_tensor)
+    assert (rate, optimizer._decay) == (pytest.approx(2 * 0.005), a3c.RMSPROP_DECAY)
+
+
+def test_learners_may_wait_with_stale_samples(given_by_learners):
+    """Without --off-policy, synchronous.py adds its own Agent."""
+    words = "--task", "cartpole", "--wait"
+    assert given_by_learners(synchronous, *words)["agent_class"] is a3c.Agent
+    agent = given_by_learners(synchronous, *words, "--off-policy")["agent_class"]
+    assert issubclass(agent, synchronous.Agent) and not agent.on_policy
+
+
+def test_learners_may_share_one_world(given_by_learners):
+    """Until all of them together have played so many episodes."""
+    words = "--task", "worlds", "--same-world", "--block", "2"
+    built = Built(3, **given_by_learners(a3c, *words))
+    worlds = []
+    for built.progress.episodes in range(40):
+        environments = [learner.environment for learner in built.learners]
+        for environment in environments:
+            environment.run()
+        worlds.append({environment.world for environment in environments})
+    assert worlds[::2] == worlds[1::2] and sorted(map(list, worlds[::2]))[::19] == [[-1], [1]]
 
 
 @pytest.mark.parametrize("learners", [1, 2])

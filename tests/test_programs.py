@@ -25,15 +25,17 @@ import pendulum
 import pong
 import returns
 import synchronous
+import two_worlds
 
 PAGE = (ROOT / "tests" / "variants" / "README.md").read_text(encoding="utf-8")
 
 
 # Each as its user starts it (distributed.py: in test_distributed.py)
 
-VARIANTS = [clipped, ga3c, memory, memory_pendulum, memory_pong, pendulum, pong, synchronous]
+VARIANTS = [clipped, ga3c, memory, memory_pendulum, memory_pong, pendulum, pong, synchronous,
+            two_worlds]
 TO_LEARN = {clipped: 300_000, distributed: 300_000, ga3c: 500_000, memory: 1_000_000,
-            memory_pendulum: 1_000_000, pendulum: 1_000_000}
+            memory_pendulum: 1_000_000, pendulum: 1_000_000, two_worlds: 300_000}
 
 
 @pytest.mark.timeout(900)
@@ -113,7 +115,7 @@ def test_unfit_settings_are_refused_in_one_line(
 # What goes with what
 
 TOGETHER = [synchronous, ga3c, distributed]  # they change how learners work together
-LEARNED_THERE = [clipped, pendulum, memory, memory_pendulum, pong, memory_pong]
+LEARNED_THERE = [clipped, pendulum, memory, memory_pendulum, pong, memory_pong, two_worlds]
 REFUSED = [(memory, ga3c), (memory_pendulum, ga3c), (memory_pong, ga3c)]
 
 

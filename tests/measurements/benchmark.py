@@ -113,7 +113,7 @@ def learn(seed, program, *options):
     if "earned after" not in text:
         sys.exit(f"seed {seed}: {Path(program).name} neither learned nor gave up")
     notes = json.loads(re.search(r"^\{.*", text, re.M)[0])
-    result["learning"] = notes["seconds"]
+    result["learning"], result["gradients"] = notes["seconds"], notes["gradients"]
     scores = re.findall(r"^Test episode \d+: score (-?[\d.]+)", text, re.M)
     result["policy"] = statistics.mean(map(float, scores)) if scores else 0
     result["failed"] = text.count("Evaluation: ") - result["learned"]

@@ -15,21 +15,31 @@ def column(rows, i):
     return np.array([np.inf if row[i] is None else row[i] for row in rows])
 
 
-def ratio(x, y):
+def ratio(x, y, paired=False):
     """The ratio of two groups' medians, and the bounds of its 95% interval: where it lies if runs
-    are drawn from both groups again and again, with replacement (the bootstrap)."""
+    are drawn from both groups again and again, with replacement (the bootstrap). paired: the runs
+    have the same seeds, and are drawn together."""
     def of_medians(x, y, axis=-1):
         return np.median(x, axis=axis) / np.median(y, axis=axis)
     with np.errstate(invalid="ignore"):  # of runs that are infinitely long
         found = stats.bootstrap((x, y), of_medians, method="percentile", vectorized=True,
-                                rng=np.random.default_rng(0))
-    return of_medians(x, y), *found.confidence_interval
+                                paired=paired, rng=np.random.default_rng(0))
+        return of_medians(x, y), *found.confidence_interval
 
 
-def rank_tests(pairs):
-    """{case: p} of Mann and Whitney's test for {case: two groups}, corrected by Holm's method: the
-    chance that any p is below 0.05 although nothing differs anywhere is at most 5%."""
-    p = {case: stats.mannwhitneyu(*groups).pvalue for case, groups in pairs.items()}
+def rank_test(x, y, paired=False):
+    """p of Mann and Whitney's test or, for runs with the same seeds, of Wilcoxon's signed-rank
+    test of their ratios."""
+    if not paired:
+        return stats.mannwhitneyu(x, y).pvalue
+    with np.errstate(invalid="ignore"):
+        ratios = np.where(x == y, 0, np.log(x) - np.log(y))  # two infinitely long runs are equal
+    return stats.wilcoxon(ratios).pvalue
+
+
+def holm(p):
+    """{case: p} corrected by Holm's method: the chance that any p is below 0.05 although nothing
+    differs anywhere is at most 5%."""
     largest, corrected = 0.0, {}
     for i, case in enumerate(sorted(p, key=p.get)):
         largest = max(largest, min(1.0, p[case] * (len(p) - i)))
@@ -37,10 +47,17 @@ def rank_tests(pairs):
     return corrected
 
 
-def compare(pairs):
-    """{case: the ratio of its two groups, the bounds, p}"""
-    p = rank_tests(pairs)
-    return {case: (*ratio(*groups), p[case]) for case, groups in pairs.items()}
+def compare(pairs, paired=False):
+    """{case: the ratio of its two groups, the bounds, the corrected p}"""
+    p = holm({case: rank_test(*groups, paired) for case, groups in pairs.items()})
+    return {case: (*ratio(*groups, paired), p[case]) for case, groups in pairs.items()}
+
+
+def ratio_in_words(middle, low, high, p):
+    """As in the pages' tables: bold if p is below 0.05."""
+    words = f"{middle:.2f} ({low:.2f} to {high:.2f}), " + (
+        "p < 0.001" if p < 0.001 else f"p = {p:.2g}")
+    return f"**{words}**" if p < 0.05 else words
 
 
 def in_words(numbers, compared=None, form=",.0f"):

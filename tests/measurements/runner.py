@@ -30,11 +30,18 @@ def slower_environment(a3c, wait, seconds):
 
 
 def progress_with_notes(a3c, notes):
-    """Notes each episode's frames at its end and its score, and when the last evaluation ended."""
+    """Notes each episode's frames at its end and its score, the number of gradients, and when the
+    last evaluation ended."""
     class Progress(a3c.Progress):
         def episode_ended(self, score):
             notes["episodes"].append((self.frames, float(score)))
             return super().episode_ended(score)
+
+        def add_to_curves(self, numbers):
+            if "gradient" in numbers:
+                with self.changed:
+                    notes["gradients"] += 1
+            super().add_to_curves(numbers)
 
         def evaluated(self, passed):
             notes["seconds"] = self.seconds()
@@ -60,7 +67,7 @@ def main():
         if name not in a3c.constants():
             parser.error(f"the script has no constant {name}")
         setattr(a3c, name, ast.literal_eval(value))
-    classes, notes = {}, {"episodes": [], "seconds": None}
+    classes, notes = {}, {"episodes": [], "gradients": 0, "seconds": None}
     for wait, seconds in (time.sleep, own.sleep), (compute, own.compute):
         if seconds is not None:
             classes["environment_class"] = slower_environment(a3c, wait, seconds)

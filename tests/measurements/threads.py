@@ -1,73 +1,112 @@
-"""Measure what threads are good for: python tests/measurements/threads.py [TASK]...
+"""Measure what threads are good for: python tests/measurements/threads.py [TABLE]...
 
-TASK is cartpole or acrobot. Learners that don't wait for each other, the script's, are compared
-with those of synchronous.py, over seeds 0 to 49. The cases take turns. All results go into
-threads.json. Without a TASK, it only shows them.
+TABLE is cartpole, from_0 (the same, but RMSProp's averages start at 0), acrobot or worlds. Each
+case learns with seeds 0 to 49, and the cases take turns. All results go into data/TABLE.json. What
+is in there already isn't measured again. Without a TABLE, it only shows all of them.
 """
 import argparse
 import json
 
 import benchmark
+import numpy as np
 import results
-from benchmark import HERE, SCRIPT, VARIANTS
+from benchmark import HERE
 
-DATA = HERE / "threads.json"
 SEEDS = 50
-FRAMES, SECONDS, FAILED = range(3)  # what a row holds
-RATES = {"cartpole": 5e-3, "acrobot": 1e-3}
-# {case: learners, whether they wait for each other, what the learning rate is multiplied by}
-CASES = {"1 thread": (1, False, 1), "2 threads": (2, False, 1), "8 threads": (8, False, 1),
-         "32 threads": (32, False, 1), "8 that wait": (8, True, 1),
-         "8 that wait, rate × 2": (8, True, 2), "8 that wait, rate × 4": (8, True, 4)}
+LIMIT, LIMIT_OF_WORLDS = 400_000, 300_000  # frames; a run that needs more hasn't learned
+FRAMES, SECONDS, FAILED, GRADIENTS, EPISODES = range(5)  # what a row holds
 REFERENCE = "8 threads"
+RATES = {"½": 0.5, "2": 2, "4": 4}
+
+# {case: options of learners.py}
+CASES = {"1 thread": ("--workers", 1), "2 threads": ("--workers", 2),
+         REFERENCE: ("--workers", 8), "32 threads": ("--workers", 32),
+         "8 threads, all cores": ("--workers", 8, "--set", "SHARE_ONE_CORE", False),
+         "8 that wait": ("--workers", 8, "--wait"),
+         "8 that wait, off-policy": ("--workers", 8, "--wait", "--off-policy")}
+CASES |= {f"{case}, rate × {x}": (*CASES[case], "--rate", rate)
+          for case in ("1 thread", REFERENCE, "8 that wait") for x, rate in RATES.items()}
 
 
-def program(task, wait, factor):
-    """The program of a case, and its options."""
-    rate = RATES[task] * factor
-    if task == "acrobot":
-        return HERE / "acrobot.py", "--rate", rate, *(["--wait"] if wait else [])
-    file = VARIANTS / "synchronous.py" if wait else SCRIPT
-    return file, "--set", "LEARNING_RATE", rate
+def cases_of_worlds():
+    given = {case: CASES[case] for case in ("1 thread", REFERENCE, "2 threads", "32 threads")}
+    given["8 in the same world"] = "--workers", 8, "--same-world"
+    cases = {f"{case}, {block} episodes": (*given[case], "--block", block)
+             for block in (200, 50, 25, 1) for case in given
+             if block == 200 or case not in ("2 threads", "32 threads")}
+    for case in "1 thread", REFERENCE, "8 that wait":
+        cases[f"{case}, 200 episodes, from 0"] = (*CASES[case], "--from-0")
+    return cases
 
 
-def count(task):
-    counted = {case: [] for case in CASES}
+# {table: options of all its cases, its cases}
+TABLES = {"cartpole": (("--task", "cartpole"), CASES),
+          "from_0": (("--task", "cartpole", "--from-0"), CASES),
+          "acrobot": (("--task", "acrobot"),
+                      {case: CASES[case] for case in CASES if "1 thread, rate" not in case}),
+          "worlds": (("--task", "worlds"), cases_of_worlds())}
+
+
+def path(name):
+    return HERE / "data" / f"{name}.json"
+
+
+def load(name):
+    return json.loads(path(name).read_text()) if path(name).exists() else {}
+
+
+def learn(seed, name, case):
+    """One run, as a row."""
+    options, cases = TABLES[name]
+    limit = LIMIT_OF_WORLDS if name == "worlds" else LIMIT
+    run = benchmark.learn(seed, HERE / "learners.py", *options, *cases[case],
+                          "--max-frames", limit, "--test-episodes", 1)
+    seconds = round(run["learning"], 3) if run["learned"] else None
+    return [run.get("frames"), seconds, run["failed"], run["gradients"], run.get("episodes")]
+
+
+def measure(name):
+    rows = {case: [] for case in TABLES[name][1]} | load(name)
     for seed in range(SEEDS):
-        for case, (learners, wait, factor) in CASES.items():
-            run = benchmark.learn(seed, *program(task, wait, factor), "--workers", learners,
-                                  "--max-frames", 400_000, "--test-episodes", 1)
-            seconds = round(run["learning"], 3) if run["learned"] else None
-            counted[case].append([run.get("frames"), seconds, run["failed"]])
-    return counted
+        for case in TABLES[name][1]:
+            if len(rows[case]) == seed:
+                rows[case].append(learn(seed, name, case))
+        results.keep(rows, path(name))
 
 
-def show(tasks):
-    compared = results.compare({
-        (task, case, i): (results.column(rows, i), results.column(cases[REFERENCE], i))
-        for task, cases in tasks.items() for case, rows in cases.items()
-        for i in (FRAMES, SECONDS) if case != REFERENCE})
-    for task, cases in tasks.items():
-        for case, rows in cases.items():
-            learned = sum(row[FRAMES] is not None for row in rows)
-            print(f"{task}, {case}: {learned} of {len(rows)} learned, "
-                  f"{sum(row[FAILED] for row in rows)} evaluations failed")
-            for i, name, form in (FRAMES, "frames", ",.0f"), (SECONDS, "seconds", ".2f"):
-                numbers = results.column(rows, i)
-                print(f"  {name}: {results.in_words(numbers, compared.get((task, case, i)), form)}")
+def reference(case):
+    """The case with which this one is compared: eight threads in the same kind of world."""
+    _, *others = case.split(", ")
+    kept = [words for words in others if "episodes" in words or words == "from 0"]
+    return ", ".join([REFERENCE, *kept])
 
 
-def load():
-    return json.loads(DATA.read_text())
+def table(name):
+    """The rows of a table of the page of measurements."""
+    rows = load(name)
+    frames = {case: results.column(rows[case], FRAMES) for case in TABLES[name][1]}
+    compared = results.compare({case: (own, frames[reference(case)])
+                                for case, own in frames.items() if case != reference(case)},
+                               paired=True)
+    for case, own in frames.items():
+        learned = f"{np.isfinite(own).sum()} of {len(own)}"
+        median = f"{np.median(own):,.0f}" if np.isfinite(np.median(own)) else "–"
+        words = results.ratio_in_words(*compared[case]) if case in compared else "1"
+        seconds = f"{np.median(results.column(rows[case], SECONDS)):.2f}"
+        failed = sum(row[FAILED] for row in rows[case])
+        yield f"| {case} | {learned} | {median} | {words} | {seconds} | {failed} |"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tasks", nargs="*", metavar="TASK", help=" or ".join(RATES))
-    for task in parser.parse_args().tasks:
-        counted = count(task)
-        results.keep({**load(), task: counted}, DATA)
-    show(load())
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=", ".join(TABLES))
+    args = parser.parse_args()
+    if unknown := set(args.tables) - set(TABLES):
+        parser.error(f"there is no table {', '.join(sorted(unknown))}")
+    for name in args.tables:
+        measure(name)
+    for name in TABLES:
+        print(name, *table(name), sep="\n")
 
 
 if __name__ == "__main__":

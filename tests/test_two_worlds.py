@@ -1,0 +1,55 @@
+"""two_worlds.py: what differs between its worlds, and who is in which world when."""
+import random
+import unittest.mock
+
+import numpy as np
+import pytest
+from helpers import a3c, options, same
+
+pytest.importorskip("gymnasium")
+import two_worlds
+
+
+@pytest.fixture
+def environment(put_back):
+    """That of a thread whose agent always pushes to the left."""
+    two_worlds.configure()
+    agent = unittest.mock.Mock(rng=random.Random(0))
+    agent.act.return_value = agent.act_greedily.return_value = 0
+    return two_worlds.Environment(agent, a3c.Progress(options()))
+
+
+def test_world_minus_1_exchanges_the_actions(environment):
+    """Right is there what left is in world 1. The fifth number of a state is the world."""
+    def states(world, action):
+        environment.env.unwrapped.world = world
+        s, _ = environment.env.reset(seed=0)
+        return np.array([s, *[environment.env.step(action)[0] for _ in range(5)]])
+    left, right = states(1, 0), states(1, 1)
+    assert not same(left, right) and left.shape == (6, 5)
+    for normal, exchanged in (left, states(-1, 1)), (right, states(-1, 0)):
+        assert same(normal[:, :4], exchanged[:, :4])
+        assert set(normal[:, 4]) == {1} and set(exchanged[:, 4]) == {-1}
+
+
+def test_a_learner_stays_in_a_world(monkeypatch, environment):
+    """For EPISODES of its own episodes. Then it draws one of the two."""
+    monkeypatch.setattr(two_worlds, "EPISODES", 3)
+    worlds = []
+    for _ in range(60):
+        environment.run()
+        worlds.append(environment.env.unwrapped.world)
+    first, *others = (worlds[i::3] for i in range(3))
+    assert others == [first, first]
+    changes = sum(before != after for before, after in zip(first, first[1:]))
+    assert 3 < changes < 17  # of 19
+
+
+def test_evaluations_and_films_take_turns(environment):
+    """From one episode to the next, also if the environment is wrapped to film it."""
+    for env in environment.env, a3c.gym.Wrapper(environment.env):
+        worlds = []
+        for _ in range(4):
+            environment.play(env)
+            worlds.append(env.unwrapped.world)
+        assert worlds == [-1, 1, -1, 1]

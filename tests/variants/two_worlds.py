@@ -1,0 +1,70 @@
+"""CartPole in two worlds: a task on which several threads help to learn, made to show just that.
+
+In world 1 everything is as usual. In world -1 left and right are exchanged, so that what is right
+in one world is wrong in the other. The state has a fifth number, the world, and one network can
+learn both.
+
+A learner stays in its world for EPISODES episodes of its own, and then draws one anew. If it learns
+alone, the network sees one world for a long time, and forgets the other. Of eight learners some are
+usually in each world. An evaluation takes turns, and passes only if the policy is good in both.
+
+What to look at: with `--workers 1` many evaluations fail, because the threshold is reached in one
+world while the other is forgotten. With eight threads few do.
+"""
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import a3c_cartpole as a3c
+from a3c_cartpole import gym, np
+
+EPISODES = 200  # a learner's own, until it draws a world anew
+
+
+class World(gym.Wrapper):
+    """A CartPole in the world `unwrapped.world`, 1 or -1, which is the fifth number of a state."""
+    def reset(self, **options):
+        s, info = self.env.reset(**options)
+        return self.state(s), info
+
+    def step(self, a):
+        s, *others = self.env.step(a if self.unwrapped.world == 1 else 1 - a)
+        return self.state(s), *others
+
+    def state(self, s):
+        return np.append(s, np.float32(self.unwrapped.world))
+
+
+class Environment(a3c.Environment):
+    world = 1  # of this thread
+    episodes = 0  # from which this thread has learned
+
+    def make(self, render_mode=None):
+        return World(super().make(render_mode))
+
+    def reset(self, env):
+        env.unwrapped.world = self.world
+        return super().reset(env)
+
+    def run(self):
+        if self.episodes % EPISODES == 0:
+            self.world = self.agent.rng.choice((1, -1))
+        self.episodes += 1
+        return super().run()
+
+    def play(self, env):
+        self.world = -self.world  # take turns
+        return super().play(env)
+
+
+def configure():
+    a3c.configure(NUM_STATES=5, HIDDEN_UNITS=32)
+
+
+def main(argv=None):
+    configure()
+    return a3c.main(argv, environment_class=Environment)
+
+
+if __name__ == "__main__":
+    a3c.run_program(main)
