@@ -100,6 +100,7 @@ def play_rounds(program):
             return super().predict_p(s)
 
         def train_push(self, *sample):
+            # If all wait for each other, the weights don't move before this sample's own update.
             _, samples = this_round(self.server.session.run(self.server.weights))
             samples.setdefault(self, []).append(sample)
             super().train_push(*sample)
