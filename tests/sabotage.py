@@ -25,9 +25,11 @@ Fault = collections.namedtuple("Fault", "place old new why", defaults=[""])  # s
 def program(fault):
     """The file that a fault is in, and its text with the fault."""
     path, names = Path(SCRIPT), fault.place.split(".")
-    variant = Path("tests", "variants", names[0] + ".py")
-    if (ROOT / variant).exists():
-        path, names = variant, names[1:]
+    for folder in "variants", "exercises":
+        other = Path("tests", folder, names[0] + ".py")
+        if (ROOT / other).exists():
+            path, names = other, names[1:]
+            break
     text = (ROOT / path).read_text(encoding="utf-8")
     part = ast.parse(text)
     for name in names:
@@ -71,8 +73,10 @@ def stale():
 def run(tests, path, text, seconds):
     """Run tests on a copy of the project with this text in `path`: what came of it, and words."""
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(ROOT / "tests", Path(folder, "tests"))
-        shutil.copy(ROOT / SCRIPT, folder)
+        for part in "tests", ".github":  # the tests of check.py read the pages
+            shutil.copytree(ROOT / part, Path(folder, part))
+        for file in SCRIPT, "README.md":
+            shutil.copy(ROOT / file, folder)
         Path(folder, path).write_text(text, encoding="utf-8")
         command = [sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider",
                    "-m", "", *tests]  # the long ones, too

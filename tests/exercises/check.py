@@ -1,15 +1,23 @@
 """Check your answer to an exercise: python tests/exercises/check.py gae FILE
 
-FILE is the script with your changes. gae: an update of ten steps has to move the shared weights as
-generalized advantage estimation says (γ = 0.99, λ = 0.95). synchronous: no learner may act with
-other weights than the shared ones, and eight learners make one update where each of them would make
-one; here FILE may also be a program whose main takes the script's classes.
+FILE is the script with your changes. For synchronous it may also be a program whose main takes the
+script's classes. Both checks give your server another optimizer, plain gradient descent, and
+compare the moves of the shared weights with gradients that NumPy computes.
+
+gae: an update of ten steps has to move the weights as generalized advantage estimation says
+(γ = 0.99, λ = 0.95).
+
+synchronous: no learner may act with other weights than the shared ones, eight learners make one
+update where each of them would make one, and this update takes the mean of their gradients. It may
+be the mean over the learners, where each counts the same, or over all their samples, where a
+learner that has played more steps counts more.
 """
 import argparse
 import contextlib
 import importlib.util
 import io
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +28,7 @@ import reference
 
 STEPS, GAMMA, LAMBDA = 10, 0.99, 0.95
 LEARNERS, FRAMES = 8, 2000
+RATE = 0.01  # of the check for synchronous: so small that even a sum of gradients does no harm
 
 
 def load(path):
@@ -28,6 +37,14 @@ def load(path):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def gradient_descent(a3c, rate):
+    """A server whose weights an update moves by minus the gradient, times the rate."""
+    class Server(a3c.ParameterServer):
+        def build_optimizer(self):
+            return a3c.tf.train.GradientDescentOptimizer(rate)
+    return Server
 
 
 def gae(r, v, terminal):
@@ -39,15 +56,11 @@ def gae(r, v, terminal):
 
 def check_gae(a3c):
     """Returns what is wrong, or nothing. Two segments: one in an episode, and one at its end."""
-    class Server(a3c.ParameterServer):
-        def build_optimizer(self):
-            return a3c.tf.train.GradientDescentOptimizer(1.0)  # it moves by minus the gradient
-
     rng = np.random.default_rng(0)
     with a3c.tf.Graph().as_default():
         a3c.tf.set_random_seed(0)
         progress = a3c.Progress(a3c.parse(["--render", "none", "--seed", "0"]))
-        server = Server(a3c.open_session(), progress)
+        server = gradient_descent(a3c, 1.0)(a3c.open_session(), progress)
         brain = a3c.LocalBrain("local_thread1", server)
         agent = a3c.Agent(brain, None)
         server.initialize()
@@ -69,25 +82,72 @@ def check_gae(a3c):
             return f"the update {where} of an episode isn't what GAE says"
 
 
-def check_synchronous(program):
-    """Returns what is wrong, or nothing."""
+def play_rounds(program):
+    """Let eight learners play. A round is what they do between two moves of the shared weights.
+    Returns all rounds in their order, and for each action whether the learner's weights were
+    outdated. A round: (the shared weights, {learner's brain: its samples})."""
     a3c = sys.modules["a3c_cartpole"] if hasattr(program, "a3c") else program
-    versions, stale = set(), []
+    rounds, outdated = {}, []
+
+    def this_round(weights):
+        return rounds.setdefault(b"".join(w.tobytes() for w in weights), (weights, {}))
 
     class Brain(a3c.LocalBrain):
         def predict_p(self, s):
-            mine, servers = self.server.session.run([self.weights, self.server.weights])
-            versions.add(b"".join(w.tobytes() for w in servers))
-            stale.append(not all(map(np.array_equal, mine, servers)))
+            mine, shared = self.server.session.run([self.weights, self.server.weights])
+            this_round(shared)
+            outdated.append(not all(map(np.array_equal, mine, shared)))
             return super().predict_p(s)
+
+        def train_push(self, *sample):
+            # If all wait for each other, the weights don't move before this sample's own update.
+            _, samples = this_round(self.server.session.run(self.server.weights))
+            samples.setdefault(self, []).append(sample)
+            super().train_push(*sample)
 
     words = f"--render none --seed 0 --workers {LEARNERS} --max-frames {FRAMES}"
     with contextlib.redirect_stdout(io.StringIO()):
-        program.main(words.split(), brain_class=Brain)
-    if any(stale):
-        return f"{sum(stale)} of {len(stale)} actions were chosen with outdated weights"
-    if len(versions) > FRAMES / LEARNERS / 4:  # in most rounds every learner plays about ten steps
-        return f"{len(versions)} updates in {FRAMES} frames are too many"
+        program.main(words.split(), gradient_descent(a3c, RATE), Brain)
+    return list(rounds.values()), outdated
+
+
+def flat(arrays):
+    return np.concatenate([x.ravel() for x in arrays])
+
+
+def check_update(weights, samples, new_weights):
+    """Returns what is wrong with the update at the end of a round, or nothing."""
+    step = (flat(weights) - flat(new_weights)) / RATE
+    gradients = np.array([flat(reference.gradient(weights, *map(np.array, zip(*own))))
+                          for own in samples.values()])  # (learners, 131), each a mean of samples
+    ones, sizes = np.ones(len(samples)), np.array([len(own) for own in samples.values()])
+
+    def is_sum(factors):
+        """Whether the step is the sum of the learners' gradients, each times its factor."""
+        return np.allclose(step, factors @ gradients, atol=1e-4)
+
+    if is_sum(ones / len(ones)) or is_sum(sizes / sizes.sum()):
+        return None
+    if is_sum(ones) or is_sum(sizes):
+        return "it takes the sum of the gradients, not their mean"
+    if any(map(is_sum, np.eye(len(ones)))):
+        return "it takes the gradient of one learner, not the mean of all"
+    return ("it takes neither the mean of the learners' gradients nor the mean over all their "
+            "samples")
+
+
+def check_synchronous(program):
+    """Returns what is wrong, or nothing."""
+    rounds, outdated = play_rounds(program)
+    if any(outdated):
+        return f"{sum(outdated)} of {len(outdated)} actions were chosen with outdated weights"
+    if len(rounds) == 1:
+        return f"no update has moved the shared weights in {FRAMES} frames"
+    if len(rounds) > FRAMES / LEARNERS / 4:  # in most rounds every learner plays about ten steps
+        return f"{len(rounds)} updates in {FRAMES} frames are too many"
+    for number, ((weights, samples), (new_weights, _)) in enumerate(pairwise(rounds), 1):
+        if wrong := check_update(weights, samples, new_weights):
+            return f"update {number} isn't right: {wrong}"
 
 
 def main():
