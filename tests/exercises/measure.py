@@ -27,7 +27,8 @@ CURVES = HERE.parent / "figures" / "data" / "hundred.npz"
 PAGES = benchmark.ROOT / "README.md", HERE / "README.md"
 LIMIT = 400_000  # frames; a run that didn't learn counts as infinitely long
 SEEDS = {"0": range(100), "5": range(100, 200)}
-TOGETHER = {"0": [], "5+17": ["5", "17"]}  # numbers that stand for none or several exercises
+# Names for none or several exercises. With RMSProp from 0 (15), 6 to 8 are compared with 15.
+TOGETHER = {"0": []} | {name: name.split("+") for name in ("5+17", "6+15", "7+15", "8+15")}
 # What a row holds: frames until learned, frames until fifty episodes first averaged 100 (None:
 # never), evaluations that failed, and the policy's mean score in 100 episodes
 FRAMES, EARLY, FAILED, POLICY = range(4)
@@ -104,10 +105,15 @@ def show_values(program):
 
 
 def compare(rows):
-    """{(number, FRAMES or EARLY): ratio to the unchanged script, its bounds, p}"""
+    """{(number, FRAMES or EARLY): ratio to the unchanged script or to exercise 15, its bounds, p}"""
+    with_15 = {number for number in rows if number.endswith("+15")}
+    return compare_with("0", rows.keys() - with_15, rows) | compare_with("15", with_15, rows)
+
+
+def compare_with(control, numbers, rows):
     return results.compare({
-        (number, i): (column(own, i), column(rows["0"], i))
-        for number, own in rows.items() if number != "0" for i in (FRAMES, EARLY)})
+        (number, i): (column(rows[number], i), column(rows[control], i))
+        for number in numbers if number != control for i in (FRAMES, EARLY)})
 
 
 def show(exercises):

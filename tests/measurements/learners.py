@@ -5,6 +5,7 @@ Acrobot is as on the variants' page. Other options go to the program.
 import argparse
 import random
 
+import ga3c
 import synchronous
 import two_worlds
 from clipped import a3c
@@ -54,6 +55,7 @@ def main(argv=None):
     add("--rate", type=float, default=1, metavar="X", help="multiply the learning rate by X")
     add("--from-0", action="store_true", help="RMSProp's averages start at 0 instead of 1")
     add("--wait", action="store_true", help="learners wait for each other, as in synchronous.py")
+    add("--ga3c", action="store_true", help="learners as in ga3c.py")
     add("--off-policy", action="store_true", help="the last samples of a round wait for the next")
     add("--block", type=int, default=two_worlds.EPISODES, metavar="N",
         help="episodes until a learner draws its world anew")
@@ -73,6 +75,6 @@ def main(argv=None):
     a3c.LEARNING_RATE *= own.rate
     if own.from_0:
         server = FromZeroServer
-    program = synchronous if own.wait else a3c
+    program = ga3c if own.ga3c else synchronous if own.wait else a3c
     agent = OffPolicy if own.off_policy else a3c.Agent  # OffPolicy only with --wait
     return program.main(words, server, agent_class=agent, environment_class=environment)

@@ -41,7 +41,8 @@ def cases_of_worlds():
 
 # {table: options of all its cases, its cases}
 TABLES = {"cartpole": (("--task", "cartpole"), CASES),
-          "from_0": (("--task", "cartpole", "--from-0"), CASES),
+          "from_0": (("--task", "cartpole", "--from-0"),
+                     CASES | {"8 of ga3c.py": ("--workers", 8, "--ga3c")}),
           "acrobot": (("--task", "acrobot"),
                       {case: CASES[case] for case in CASES if "1 thread, rate" not in case}),
           "worlds": (("--task", "worlds"), cases_of_worlds())}

@@ -12,6 +12,7 @@ import unittest.mock
 
 import benchmark
 import numpy as np
+import results
 
 sys.path.insert(0, str(benchmark.VARIANTS))
 import learners
@@ -21,7 +22,10 @@ from learners import a3c
 DATA = benchmark.HERE / "data" / "worlds.npz"
 SEEDS = 50
 FRAMES, EVERY, EPISODES = 100_000, 2000, 5
+LATE = 40_000  # frames
+GOOD, BAD = 195, 100  # mean scores
 WORLDS = 1, -1
+REFERENCE = "8 threads"
 # {case: learners, the class of their environments, episodes until a world is drawn anew}
 CASES = {f"{name}, {block} episodes": (number, environment, block) for block in (200, 25)
          for name, number, environment in (
@@ -84,11 +88,44 @@ def measure():
                                  for case, runs in recorded.items()})
 
 
+def first(reached):
+    """The frames when each run first reached something, or infinity. reached: (runs, evaluations)"""
+    frames = EVERY * (1 + np.argmax(reached, axis=1))
+    return np.where(reached.any(axis=1), frames, np.inf)
+
+
+def summary(runs):
+    """Of each run: the frames until both worlds had been played, the frames until an evaluation
+    first averaged 195 in both, the mean score in the worse world since LATE, and how often a world
+    in which the policy had once averaged 195 was below 100, in evaluations since LATE."""
+    scores, in_world_1 = runs[:, :, :2].astype(float), runs[:, :, 2].astype(float)
+    met = np.maximum(first(in_world_1 > 0), first(in_world_1 < 1))
+    good = first(scores.min(axis=2) >= GOOD)
+    once_good = np.maximum.accumulate(scores >= GOOD, axis=1)
+    lost = (once_good & (scores < BAD)).any(axis=2)
+    late = slice(LATE // EVERY - 1, None)
+    return met, good, scores.min(axis=2)[:, late].mean(axis=1), lost[:, late].mean(axis=1)
+
+
+def show():
+    with np.load(DATA) as data:
+        found = {case: summary(data[case]) for case in data}
+    for case, (met, good, worse, lost) in found.items():
+        reference = found[REFERENCE + case[case.index(","):]]
+        print(f"{case}: both worlds played after a median of {np.median(met):,.0f} frames, good in "
+              f"both after {np.median(good):,.0f} (never: {np.isinf(good).sum()} of {len(good)})")
+        for what, own, other in (("mean score in the worse world", worse, reference[2]),
+                                 ("evaluations with a lost world", 100 * lost,
+                                  100 * reference[3])):
+            print(f"  {what}: mean {own.mean():.1f}, median {np.median(own):.1f}; p = {results.rank_test(own, other, paired=True):.2g}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--show", action="store_true")
     if not parser.parse_args().show:
         measure()
+    show()
 
 
 if __name__ == "__main__":
