@@ -275,39 +275,42 @@ def draw_lanes(panel, events, seconds):
 
 
 def draw_baseline():
-    """Three estimates of the same gradient: how much single samples scatter, and how far their
-    averages are from the truth."""
-    figure, axes = plt.subplot_mosaic("AD;BD;CD", figsize=(WIDTH, 4.6), width_ratios=[1.7, 1])
-    error, panels = axes.pop("D"), list(axes.values())
-    pushes, n = recorded.pushes(), np.geomspace(1, 1000, 100)
+    """Three estimates of the same gradient: how much single samples scatter. And how far updates
+    are from the true gradient, by the number of rewards in a target."""
+    figure, axes = plt.subplot_mosaic("AD;AD;BD;BE;CE;CE", figsize=(WIDTH, 5.4),
+                                      width_ratios=[1.45, 1])
+    panels, errors = [axes[name] for name in "ABC"], [axes[name] for name in "DE"]
     remarks = "no bias, much noise", "no bias, less noise", "least noise, but a bias"
-    for panel, (name, push), color, remark, label, curve in zip(
-            panels, pushes.items(), (GREY, GREEN, BLUE), remarks, ("return", "return − V(s)", "A"),
-            recorded.errors(pushes, n)):
+    for panel, (name, push), color, remark in zip(
+            panels, recorded.pushes().items(), (GREY, GREEN, BLUE), remarks):
         panel.hist(push, np.arange(-0.4, 0.8, 0.01), color=color,
                    weights=np.full(len(push), 100 / len(push)))
         panel.axvline(0, color="black", linewidth=0.8)
+        panel.plot(push.mean(), 47, "v", color="black", markersize=7)
         panel.set_title(f"X = {name}", color=color, weight="bold")
         panel.text(0.99, 0.95, f"{remark}\nstandard deviation {push.std():.3f}\n"
-                   f"mean {push.mean():.4f} ± {push.std() / len(push) ** 0.5:.4f}",
+                   f"▼ mean {push.mean():.4f} ± {push.std() / len(push) ** 0.5:.4f}",
                    ha="right", va="top", transform=panel.transAxes)
-        panel.set(xlim=(-0.42, 1.35), xticks=[-0.4, -0.2, 0, 0.2, 0.4, 0.6])
+        panel.set(xlim=(-0.42, 0.9), ylim=(0, 50), xticks=[-0.4, -0.2, 0, 0.2, 0.4, 0.6, 0.8])
         panel.tick_params(labelbottom=panel is panels[-1])
-        error.plot(n, curve, color=color, linewidth=2.2, label=label)
     [[_, right]], _ = forward(networks()["halfway"][1], load("rollouts")["state"][np.newaxis])
-    panels[0].text(-0.18, 4, f"right\ndrawn\n({100 * right:.0f}%)")
-    panels[0].text(0.52, 3.1, "left drawn", ha="center")
+    panels[0].text(-0.24, 11, f"right drawn\n({100 * right:.0f}%)", ha="center")
+    panels[0].text(0.52, 5, "left drawn", ha="center")
     panels[1].set_ylabel("% of samples")
     panels[2].set_xlabel("push on the log-odds of right by one sample:\n"
                          "(a − π(right))·X, with a = 1 for right, 0 for left")
-    crossing = recorded.crossing(pushes)
-    error.axvline(crossing, ymax=0.24, color="black", linestyle=":")
-    error.text(0.9 * crossing, 0.002, f"{crossing} samples", ha="right")
-    error.set(xscale="log", yscale="log", xlabel="samples in an average",
-              title="error of the average")
-    for axis in error.xaxis, error.yaxis:
-        axis.set_major_formatter("{x:,g}")
-    error.legend(loc="upper right", labelcolor="linecolor")
+    for panel, kind, values in zip(errors, recorded.KINDS, load("rollouts")["errors"]):
+        by_rewards, by_lambda = values
+        panel.plot(by_rewards[:, 0], "o-", color="black", label="n rewards, then V")
+        panel.plot(abs(by_rewards[:, 2]), ":", color="black", label="its bias")
+        panel.plot(by_lambda[:, 0], "o-", color=ORANGE, label="GAE with λ", zorder=1.5)
+        panel.plot(2, by_rewards[2, 0], "o", color=BLUE, markersize=9)
+        panel.plot(6, by_rewards[6, 0], "o", color=GREEN, markersize=9)
+        panel.set(title=kind, ylim=(0, 0.026), ylabel="error (root mean square)")
+        panel.set_xticks(range(7), [f"{n:g}\n{1 - 1 / n:g}".replace("inf", "∞")
+                                    for n in recorded.REWARDS])
+    errors[1].set_xlabel("n and, below it, λ = 1 − 1/n")
+    errors[1].legend(loc="upper left")
     return figure
 
 
@@ -337,8 +340,8 @@ def main():
     matplotlib.use("Agg")  # no window
     if options.logdir is None:
         draw_all()
-        for name, number in recorded.statistics().items():
-            print(f"{name}: {number:.4g}")
+        for name, numbers in recorded.statistics().items():
+            print(f"{name}:", *(f"{number:.4g}" for number in np.atleast_1d(numbers)))
         return
     curves = recorded.read_log(options.logdir)
     if "mean" not in curves or "loss/actor" not in curves:
