@@ -106,6 +106,9 @@ def test_the_readmes_numbers_are_the_recorded_ones():
                 *by_rewards[[6, 2, 0]]),
             f"λ = 0.5 comes closest, with {by_lambda[1]:.4f}",
             f"the mean of about {as_close:.0f} is as close",
+            f"reaches {computed['median score after 7,000 frames']:.0f} in 7,000 frames",
+            "whether the mean score is {:.0f} or {:.0f}".format(
+                *computed["mean scores while the critic's loss is small"]),
             f"{worst:,} |",  # in the table of a hundred runs
             f"the last {negative:.0f} steps V sinks",
             f"−{-computed['lowest V in the last step']:.1f} in some falls",

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import recorded
 from film import BLUE, GREEN, GREY, ORANGE, PINK, RED, image
-from recorded import HERE, ROOT, forward, load, networks
+from recorded import HERE, ROOT, SMALL, forward, load, networks, smooth
 from translate import FONTS, translate
 
 PICTURES = ROOT / ".github" / "pictures"
@@ -21,8 +21,6 @@ STYLE = {
     "axes.titlesize": 10.5, "axes.titlelocation": "left", "axes.spines.top": False,
     "axes.spines.right": False, "xtick.labelsize": 9, "ytick.labelsize": 9,
     "legend.fontsize": 9.5, "legend.frameon": False, "figure.constrained_layout.use": True}
-# Of the recorded run: when both losses are below 0.01, until the mean score exceeds 35
-QUIET = 3200, 9600
 THOUSANDS = "{x:,.0f}"  # how the frames on an axis are written
 TENTHS = matplotlib.ticker.StrMethodFormatter("{x:.1f}")
 ABOVE = {"loc": "outside upper left", "handletextpad": 0.4, "columnspacing": 1.4}  # a legend
@@ -53,9 +51,8 @@ def draw_scores(panel, scores, means, evaluations, thresholds):
     panel.xaxis.set_major_formatter(THOUSANDS)
 
 
-def draw_run(curves, quiet=None):
-    """Scores, evaluations and losses of one run. curves: see `read_log`. quiet: the frames
-    between which the losses are near 0 although the policy is still bad."""
+def draw_run(curves):
+    """Scores, evaluations and losses of one run, see `read_log`."""
     nothing = np.empty((0, 2))
     evaluations = curves.get("evaluation", nothing)
     figure, panels = plt.subplots(3, figsize=(WIDTH, 5.8), sharex=True, height_ratios=[3.2, 1, 1])
@@ -69,11 +66,13 @@ def draw_run(curves, quiet=None):
         panel.axhline(0, color="black", linewidth=0.6)
         limit = 1.5 * abs(smooth(points)[1]).max()  # single updates reach farther
         panel.set(ylim=(-limit if name == "actor" else 0, limit), ylabel=f"{name}'s\nloss")
+    frames, loss = smooth(curves["loss/critic"])
     for panel in panels:
-        for frames, _ in evaluations:
-            panel.axvline(frames, color=GREY, linewidth=0.8)
-        if quiet is not None:
-            panel.axvspan(*quiet, color=PINK, alpha=0.2, linewidth=0, label="losses near 0")
+        for x, _ in evaluations:
+            panel.axvline(x, color=GREY, linewidth=0.8)
+        panel.fill_between(frames, 0, 1, where=loss < SMALL, transform=panel.get_xaxis_transform(),
+                           color=PINK, alpha=0.2, linewidth=0,
+                           label=f"critic's mean loss below {SMALL}")
     for frames, mean in evaluations:
         top.annotate(f"{mean:.1f}", (frames, mean), (-7, -7), textcoords="offset points",
                      ha="right", va="top", bbox=BOX)
@@ -82,12 +81,6 @@ def draw_run(curves, quiet=None):
     critic.set_xlabel("frames of all threads")
     figure.legend(*top.get_legend_handles_labels(), ncols=3, **ABOVE)
     return figure
-
-
-def smooth(points, n=200):
-    """The mean of n points at a time. Returns frames and values."""
-    n = min(n, len(points))
-    return [np.convolve(column, np.ones(n) / n, "valid") for column in points.T]
 
 
 def draw_variants():
@@ -106,25 +99,24 @@ def draw_variants():
 
 
 def draw_hundred():
-    """The mean scores of a hundred runs against the frames: their median, and the middle 80%."""
+    """How many of a hundred runs have learned, and the mean scores of those still learning."""
     import measure
-    frames = measure.GRID[1:]
-    means = load("hundred")["means"][:, 1:].astype(float)
-    low, middle, high = np.nanpercentile(means, (10, 50, 90), axis=0)
     learned = measure.column(measure.load()["0"], measure.FRAMES)
-    percent = [100 * np.mean(learned <= n) for n in frames]
-    figure, panel = plt.subplots(figsize=(WIDTH, 3))
-    panel.fill_between(frames, low, high, color=BLUE, alpha=0.25, linewidth=0,
-                       label="80 of 100 runs")
-    panel.plot(frames, middle, color=BLUE, linewidth=2.2, label="median of 100 runs")
-    panel.set(xlabel="frames of all threads", ylabel="score", xlim=(0, 80_000), ylim=(0, 205))
-    panel.xaxis.set_major_formatter(THOUSANDS)
-    right = panel.twinx()
-    right.plot(frames, percent, "--", color=GREEN, linewidth=1.8,
-               label="runs that have learned (right axis)")
-    right.set(ylabel="runs", ylim=(0, 102.5))
-    right.spines.right.set_visible(True)
-    figure.legend(ncols=3, **ABOVE)
+    frames, means = measure.GRID[1:], load("hundred")["means"][:, 1:].astype(float)
+    most = frames < np.median(learned)
+    figure, (top, bottom) = plt.subplots(2, figsize=(WIDTH, 4.2), sharex=True,
+                                         height_ratios=[1, 2])
+    top.ecdf(learned, color=GREEN, linewidth=2.2)
+    top.set(ylabel="runs that\nhave learned", ylim=(0, 1.04))
+    top.set_yticks([0, 0.5, 1], [0, 50, 100])
+    bottom.plot(frames, means.T, color=BLUE, linewidth=0.5, alpha=0.35)
+    bottom.plot([], color=BLUE, linewidth=0.8, label="one run, until it has learned")
+    bottom.plot(frames[most], np.nanmedian(means[:, most], axis=0), color="black",
+                linewidth=2.2, label="median of those still learning, until half have learned")
+    bottom.set(xlabel="frames of all threads", ylabel="mean score of\nthe last 50 episodes",
+               xlim=(0, 80_000), ylim=(0, 205))
+    bottom.xaxis.set_major_formatter(THOUSANDS)
+    figure.legend(ncols=2, **ABOVE)
     return figure
 
 
@@ -321,7 +313,7 @@ def draw_all(folder=PICTURES):
         with plt.rc_context({"font.family": FONTS[language]}):
             film.draw(target / "film.gif", language)
             plt.rcParams.update(STYLE)
-            save(draw_run(load("run"), QUIET), target / "run.png", language)
+            save(draw_run(load("run")), target / "run.png", language)
             save(draw_hundred(), target / "hundred.png", language)
             save(draw_baseline(), target / "baseline.png", language)
             save(draw_threads(), target / "threads.png", language)

@@ -19,6 +19,7 @@ TIME_LIMIT = 200
 # How many rewards a target has before V. GAE has as many on average if λ = 1 - 1/n.
 REWARDS = 1, 2, 5, 10, 20, 50, np.inf
 KINDS = "ten independent samples", "ten successive steps"
+SMALL = 0.01  # a critic's loss, in the mean of 200 updates
 # The mean scores that the variants have to exceed
 THRESHOLDS = {"pendulum": -200, "memory": 199, "memory_pendulum": -200, "pong": 18}
 SECONDS = {"all cores": 0.0035, "one core": 0.015}  # how long the stretches of threads.png are
@@ -47,6 +48,12 @@ def read_log(logdir):
                 tag = "score" if point.tag.startswith("score/") else point.tag
                 curves[tag].append((event.step, point.simple_value))
     return {tag: np.array(sorted(points)) for tag, points in curves.items()}
+
+
+def smooth(points, n=200):
+    """The mean of n points at a time. Returns frames and values."""
+    n = min(n, len(points))
+    return [np.convolve(column, np.ones(n) / n, "valid") for column in points.T]
 
 
 def falls():
@@ -118,6 +125,12 @@ def statistics():
              "lowest V in the last step": v[:, -2].min(),
              "last steps in which the mean advantage is negative": np.argmax(mean[::-1] >= 0),
              "steps before the end of the lowest mean advantage": 50 - mean.argmin()}
+    frames, loss = smooth(load("run")["loss/critic"])
+    scores = np.interp(frames[loss < SMALL], *load("run")["mean"].T)
+    found["mean scores while the critic's loss is small"] = scores.min(), scores.max()
+    for thousand in 7, 38:
+        found[f"median score after {thousand},000 frames"] = (
+            np.nanmedian(load("hundred")["means"][:, thousand].astype(float)))
     for name, push in samples.items():
         found[f"{name}: standard deviation"] = push.std()
         found[f"{name}: mean"] = push.mean()
