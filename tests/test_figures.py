@@ -5,6 +5,7 @@ import sys
 
 import draw
 import measure
+import numpy as np
 import pytest
 import recorded
 from helpers import FAILED, ROOT, environment_variables
@@ -12,7 +13,6 @@ from PIL import Image
 from translate import translate
 
 README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-OF_TEN = ": error of an average of ten"
 
 
 def pictures(folder):
@@ -50,25 +50,71 @@ def test_each_measured_exercise_has_a_name():
     assert set(names) == set(measure.load()) - {"0"}
 
 
+def test_updates_have_the_advantages_of_n_rewards_and_of_gae(rng):
+    """Of five rewards, and of λ = 0.8, which are five on average: as the formulas say, in twenty
+    episodes of 3 to 22 steps. GAE is a mean of the advantages of all n."""
+    lengths = np.arange(3, 23)
+    r, v, score = rng.normal(size=(3, 20, 30)) * (np.arange(30) < lengths[:, np.newaxis])
+
+    def advantage(i, t, n):
+        rewards = sum(0.99 ** k * r[i, t + k] for k in range(n) if t + k < lengths[i])
+        return rewards + (0.99 ** n * v[i, t + n] if t + n < lengths[i] else 0) - v[i, t]
+
+    def gradients(advantage):
+        first = [score[i, 0] * advantage(i, 0) for i in range(20)]
+        successive = [np.mean([score[i, t] * advantage(i, t) for t in range(min(10, lengths[i]))])
+                      for i in range(20)]
+        return np.array([np.mean(first[:10]), np.mean(first[10:])]), np.array(successive)
+    unbiased = gradients(lambda i, t: advantage(i, t, 30))
+    five = gradients(lambda i, t: advantage(i, t, 5))
+    gae = gradients(lambda i, t: sum(
+        0.2 * 0.8 ** (n - 1) * advantage(i, t, n) for n in range(1, 100)))
+    found = recorded.errors(r, v, score)[:, :, recorded.REWARDS.index(5)]
+    for kind in range(2):
+        assert found[kind, 0] == pytest.approx(recorded.error(five[kind], unbiased[kind]))
+        assert found[kind, 1] == pytest.approx(recorded.error(gae[kind], unbiased[kind]))
+
+
+def test_an_error_has_a_bias_and_a_noise(rng):
+    """Gradients that are 3 too large on average, with a spread of 4, are off by 5. The standard
+    error is what such errors scatter by."""
+    def error():
+        unbiased = rng.normal(7, 1, 1000)
+        return recorded.error(unbiased + rng.normal(3, np.sqrt(15), 1000), unbiased)
+    found, claimed, bias = np.array([error() for _ in range(300)]).T
+    assert np.mean(found) == pytest.approx(5, abs=0.05)
+    assert np.mean(bias) == pytest.approx(3, abs=0.05)
+    assert np.mean(claimed) == pytest.approx(np.std(found), rel=0.15)
+
+
 # What the pages say about the pictures
 
 def test_the_readmes_numbers_are_the_recorded_ones():
     computed, evaluations = recorded.statistics(), recorded.load("run")["evaluation"][:, 1]
-    alone, minus_v, script = recorded.pushes()  # three ways to push π, by name
+    pushes = {name: push.mean() for name, push in recorded.pushes().items()}
+    _, minus_v, script = pushes.values()
+    by_rewards, by_lambda = recorded.load("rollouts")["errors"][1, ..., 0]  # of successive steps
+    as_close = computed["updates whose mean is as close with all rewards as with five"]
     networks = recorded.networks()
     worst = max(row[measure.FRAMES] for row in measure.load()["0"])
     negative = computed["last steps in which the mean advantage is negative"]
     for words in (
             "means of {:.1f} and {:.1f}".format(*evaluations),
             "{:,}, {:,} and {:,} frames".format(*(frames for frames, _ in networks.values())),
-            f"{computed[script + ': mean']:.4f} instead of {computed[minus_v + ': mean']:.4f}",
-            f"{computed[script + OF_TEN]:.4f} with A",
-            f"{computed[minus_v + OF_TEN]:.3f} with return − V(s)",
-            f"{computed[alone + OF_TEN]:.3f} with the return",
-            f"about {computed['samples up to which A is closer']:.0f} samples",
+            f"{script:.4f} instead of {minus_v:.4f}",
+            "{:.4f} for return − V(s), {:.4f} for A, and {:.4f} for a single reward".format(
+                *by_rewards[[6, 2, 0]]),
+            f"λ = 0.5 comes closest, with {by_lambda[1]:.4f}",
+            f"the mean of about {as_close:.0f} is as close",
+            f"reaches {computed['median score after 7,000 frames']:.0f} in 7,000 frames",
+            "whether the mean score is {:.0f} or {:.0f}".format(
+                *computed["mean scores while the critic's loss is small"]),
             f"{worst:,} |",  # in the table of a hundred runs
             f"the last {negative:.0f} steps V sinks",
             f"−{-computed['lowest V in the last step']:.1f} in some falls",
             "lowest five steps before the end"):
         assert words in README, words
     assert computed["steps before the end of the lowest mean advantage"] == 5
+    assert by_lambda[1] == min(*by_rewards, *by_lambda)
+    independent_bias = recorded.load("rollouts")["errors"][0, 0, 2, 2]
+    assert script - minus_v == pytest.approx(independent_bias, rel=1e-4)  # in both halves

@@ -81,6 +81,17 @@ def test_ratios_in_answers_are_those_measure_py_prints(capsys):
     assert found >= 20  # the patterns still find them
 
 
+def test_a_curve_is_of_training_episodes_and_ends_when_the_run_has_learned():
+    """An episode of score i ends after each 100·i frames. After 6,000 frames the latest fifty are
+    numbers 11 to 60, and no point follows, neither here nor in the recorded hundred runs."""
+    means = measure.curve([(100 * i, i) for i in range(1, 81)], 6001)
+    assert means[[1, 6]] == pytest.approx([5.5, 35.5])
+    for curves, learned in ((means, 6001), (np.load(measure.CURVES)["means"], measure.column(
+            measure.load()["0"], measure.FRAMES)[:, np.newaxis])):
+        has_a_point = (0 < measure.GRID) & (measure.GRID < learned)
+        np.testing.assert_array_equal(np.isfinite(curves), has_a_point)
+
+
 # The programs that are measured, and the recorder
 
 def test_the_benchmark_reads_the_scripts_speed(monkeypatch, capsys):

@@ -66,22 +66,21 @@ def count(number, program):
     for seed in SEEDS.get(number, range(20)):
         run = benchmark.learn(seed, program, "--max-frames", LIMIT)
         rows.append([run.get(key) for key in ("frames", "early", "failed", "policy")])
-        curves.append(curve(run["scores"], run.get("frames", LIMIT), run["policy"]))
+        curves.append(curve(run["scores"], run.get("frames", LIMIT)))
     if number == "0":
         np.savez_compressed(CURVES, means=np.array(curves, np.float16))
     return rows
 
 
-def curve(episodes, learned, policy):
-    """The mean score of the latest fifty episodes at the frames of GRID. From the frame on at which
-    the run has learned, it is the mean score of the learned policy."""
+def curve(episodes, learned):
+    """The mean score of the latest fifty episodes at the frames of GRID, and NaN before the first
+    has ended and once the run has learned."""
     ends, scores = np.array(episodes).T
     sums = np.cumsum([0.0, *scores])
     n = np.searchsorted(ends, GRID, side="right")  # episodes that have ended by then
     first = np.maximum(n - 50, 0)
     means = (sums[n] - sums[first]) / np.maximum(n - first, 1)
-    means[n == 0] = np.nan
-    return np.where(GRID >= learned, policy, means)
+    return np.where((n == 0) | (GRID >= learned), np.nan, means)
 
 
 def show_values(program):

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import recorded
 from film import BLUE, GREEN, GREY, ORANGE, PINK, RED, image
-from recorded import HERE, ROOT, forward, load, networks
+from recorded import HERE, ROOT, SMALL, forward, load, networks, smooth
 from translate import FONTS, translate
 
 PICTURES = ROOT / ".github" / "pictures"
@@ -21,8 +21,6 @@ STYLE = {
     "axes.titlesize": 10.5, "axes.titlelocation": "left", "axes.spines.top": False,
     "axes.spines.right": False, "xtick.labelsize": 9, "ytick.labelsize": 9,
     "legend.fontsize": 9.5, "legend.frameon": False, "figure.constrained_layout.use": True}
-# Of the recorded run: when both losses are below 0.01, until the mean score exceeds 35
-QUIET = 3200, 9600
 THOUSANDS = "{x:,.0f}"  # how the frames on an axis are written
 TENTHS = matplotlib.ticker.StrMethodFormatter("{x:.1f}")
 ABOVE = {"loc": "outside upper left", "handletextpad": 0.4, "columnspacing": 1.4}  # a legend
@@ -53,9 +51,8 @@ def draw_scores(panel, scores, means, evaluations, thresholds):
     panel.xaxis.set_major_formatter(THOUSANDS)
 
 
-def draw_run(curves, quiet=None):
-    """Scores, evaluations and losses of one run. curves: see `read_log`. quiet: the frames
-    between which the losses are near 0 although the policy is still bad."""
+def draw_run(curves):
+    """Scores, evaluations and losses of one run, see `read_log`."""
     nothing = np.empty((0, 2))
     evaluations = curves.get("evaluation", nothing)
     figure, panels = plt.subplots(3, figsize=(WIDTH, 5.8), sharex=True, height_ratios=[3.2, 1, 1])
@@ -69,11 +66,13 @@ def draw_run(curves, quiet=None):
         panel.axhline(0, color="black", linewidth=0.6)
         limit = 1.5 * abs(smooth(points)[1]).max()  # single updates reach farther
         panel.set(ylim=(-limit if name == "actor" else 0, limit), ylabel=f"{name}'s\nloss")
+    frames, loss = smooth(curves["loss/critic"])
     for panel in panels:
-        for frames, _ in evaluations:
-            panel.axvline(frames, color=GREY, linewidth=0.8)
-        if quiet is not None:
-            panel.axvspan(*quiet, color=PINK, alpha=0.2, linewidth=0, label="losses near 0")
+        for x, _ in evaluations:
+            panel.axvline(x, color=GREY, linewidth=0.8)
+        panel.fill_between(frames, 0, 1, where=loss < SMALL, transform=panel.get_xaxis_transform(),
+                           color=PINK, alpha=0.2, linewidth=0,
+                           label=f"critic's mean loss below {SMALL}")
     for frames, mean in evaluations:
         top.annotate(f"{mean:.1f}", (frames, mean), (-7, -7), textcoords="offset points",
                      ha="right", va="top", bbox=BOX)
@@ -82,12 +81,6 @@ def draw_run(curves, quiet=None):
     critic.set_xlabel("frames of all threads")
     figure.legend(*top.get_legend_handles_labels(), ncols=3, **ABOVE)
     return figure
-
-
-def smooth(points, n=200):
-    """The mean of n points at a time. Returns frames and values."""
-    n = min(n, len(points))
-    return [np.convolve(column, np.ones(n) / n, "valid") for column in points.T]
 
 
 def draw_variants():
@@ -106,25 +99,24 @@ def draw_variants():
 
 
 def draw_hundred():
-    """The mean scores of a hundred runs against the frames: their median, and the middle 80%."""
+    """How many of a hundred runs have learned, and the mean scores of those still learning."""
     import measure
-    frames = measure.GRID[1:]
-    means = load("hundred")["means"][:, 1:].astype(float)
-    low, middle, high = np.nanpercentile(means, (10, 50, 90), axis=0)
     learned = measure.column(measure.load()["0"], measure.FRAMES)
-    percent = [100 * np.mean(learned <= n) for n in frames]
-    figure, panel = plt.subplots(figsize=(WIDTH, 3))
-    panel.fill_between(frames, low, high, color=BLUE, alpha=0.25, linewidth=0,
-                       label="80 of 100 runs")
-    panel.plot(frames, middle, color=BLUE, linewidth=2.2, label="median of 100 runs")
-    panel.set(xlabel="frames of all threads", ylabel="score", xlim=(0, 80_000), ylim=(0, 205))
-    panel.xaxis.set_major_formatter(THOUSANDS)
-    right = panel.twinx()
-    right.plot(frames, percent, "--", color=GREEN, linewidth=1.8,
-               label="runs that have learned (right axis)")
-    right.set(ylabel="runs", ylim=(0, 102.5))
-    right.spines.right.set_visible(True)
-    figure.legend(ncols=3, **ABOVE)
+    frames, means = measure.GRID[1:], load("hundred")["means"][:, 1:].astype(float)
+    most = frames < np.median(learned)
+    figure, (top, bottom) = plt.subplots(2, figsize=(WIDTH, 4.2), sharex=True,
+                                         height_ratios=[1, 2])
+    top.ecdf(learned, color=GREEN, linewidth=2.2)
+    top.set(ylabel="runs that\nhave learned", ylim=(0, 1.04))
+    top.set_yticks([0, 0.5, 1], [0, 50, 100])
+    bottom.plot(frames, means.T, color=BLUE, linewidth=0.5, alpha=0.35)
+    bottom.plot([], color=BLUE, linewidth=0.8, label="one run, until it has learned")
+    bottom.plot(frames[most], np.nanmedian(means[:, most], axis=0), color="black",
+                linewidth=2.2, label="median of those still learning, until half have learned")
+    bottom.set(xlabel="frames of all threads", ylabel="mean score of\nthe last 50 episodes",
+               xlim=(0, 80_000), ylim=(0, 205))
+    bottom.xaxis.set_major_formatter(THOUSANDS)
+    figure.legend(ncols=2, **ABOVE)
     return figure
 
 
@@ -275,39 +267,42 @@ def draw_lanes(panel, events, seconds):
 
 
 def draw_baseline():
-    """Three estimates of the same gradient: how much single samples scatter, and how far their
-    averages are from the truth."""
-    figure, axes = plt.subplot_mosaic("AD;BD;CD", figsize=(WIDTH, 4.6), width_ratios=[1.7, 1])
-    error, panels = axes.pop("D"), list(axes.values())
-    pushes, n = recorded.pushes(), np.geomspace(1, 1000, 100)
+    """Three estimates of the same gradient: how much single samples scatter. And how far updates
+    are from the true gradient, by the number of rewards in a target."""
+    figure, axes = plt.subplot_mosaic("AD;AD;BD;BE;CE;CE", figsize=(WIDTH, 5.4),
+                                      width_ratios=[1.45, 1])
+    panels, errors = [axes[name] for name in "ABC"], [axes[name] for name in "DE"]
     remarks = "no bias, much noise", "no bias, less noise", "least noise, but a bias"
-    for panel, (name, push), color, remark, label, curve in zip(
-            panels, pushes.items(), (GREY, GREEN, BLUE), remarks, ("return", "return − V(s)", "A"),
-            recorded.errors(pushes, n)):
+    for panel, (name, push), color, remark in zip(
+            panels, recorded.pushes().items(), (GREY, GREEN, BLUE), remarks):
         panel.hist(push, np.arange(-0.4, 0.8, 0.01), color=color,
                    weights=np.full(len(push), 100 / len(push)))
         panel.axvline(0, color="black", linewidth=0.8)
+        panel.plot(push.mean(), 47, "v", color="black", markersize=7)
         panel.set_title(f"X = {name}", color=color, weight="bold")
         panel.text(0.99, 0.95, f"{remark}\nstandard deviation {push.std():.3f}\n"
-                   f"mean {push.mean():.4f} ± {push.std() / len(push) ** 0.5:.4f}",
+                   f"▼ mean {push.mean():.4f} ± {push.std() / len(push) ** 0.5:.4f}",
                    ha="right", va="top", transform=panel.transAxes)
-        panel.set(xlim=(-0.42, 1.35), xticks=[-0.4, -0.2, 0, 0.2, 0.4, 0.6])
+        panel.set(xlim=(-0.42, 0.9), ylim=(0, 50), xticks=[-0.4, -0.2, 0, 0.2, 0.4, 0.6, 0.8])
         panel.tick_params(labelbottom=panel is panels[-1])
-        error.plot(n, curve, color=color, linewidth=2.2, label=label)
     [[_, right]], _ = forward(networks()["halfway"][1], load("rollouts")["state"][np.newaxis])
-    panels[0].text(-0.18, 4, f"right\ndrawn\n({100 * right:.0f}%)")
-    panels[0].text(0.52, 3.1, "left drawn", ha="center")
+    panels[0].text(-0.24, 11, f"right drawn\n({100 * right:.0f}%)", ha="center")
+    panels[0].text(0.52, 5, "left drawn", ha="center")
     panels[1].set_ylabel("% of samples")
     panels[2].set_xlabel("push on the log-odds of right by one sample:\n"
                          "(a − π(right))·X, with a = 1 for right, 0 for left")
-    crossing = recorded.crossing(pushes)
-    error.axvline(crossing, ymax=0.24, color="black", linestyle=":")
-    error.text(0.9 * crossing, 0.002, f"{crossing} samples", ha="right")
-    error.set(xscale="log", yscale="log", xlabel="samples in an average",
-              title="error of the average")
-    for axis in error.xaxis, error.yaxis:
-        axis.set_major_formatter("{x:,g}")
-    error.legend(loc="upper right", labelcolor="linecolor")
+    for panel, kind, values in zip(errors, recorded.KINDS, load("rollouts")["errors"]):
+        by_rewards, by_lambda = values
+        panel.plot(by_rewards[:, 0], "o-", color="black", label="n rewards, then V")
+        panel.plot(abs(by_rewards[:, 2]), ":", color="black", label="its bias")
+        panel.plot(by_lambda[:, 0], "o-", color=ORANGE, label="GAE with λ", zorder=1.5)
+        panel.plot(2, by_rewards[2, 0], "o", color=BLUE, markersize=9)
+        panel.plot(6, by_rewards[6, 0], "o", color=GREEN, markersize=9)
+        panel.set(title=kind, ylim=(0, 0.026), ylabel="error (root mean square)")
+        panel.set_xticks(range(7), [f"{n:g}\n{1 - 1 / n:g}".replace("inf", "∞")
+                                    for n in recorded.REWARDS])
+    errors[1].set_xlabel("n and, below it, λ = 1 − 1/n")
+    errors[1].legend(loc="upper left")
     return figure
 
 
@@ -318,7 +313,7 @@ def draw_all(folder=PICTURES):
         with plt.rc_context({"font.family": FONTS[language]}):
             film.draw(target / "film.gif", language)
             plt.rcParams.update(STYLE)
-            save(draw_run(load("run"), QUIET), target / "run.png", language)
+            save(draw_run(load("run")), target / "run.png", language)
             save(draw_hundred(), target / "hundred.png", language)
             save(draw_baseline(), target / "baseline.png", language)
             save(draw_threads(), target / "threads.png", language)
@@ -337,8 +332,8 @@ def main():
     matplotlib.use("Agg")  # no window
     if options.logdir is None:
         draw_all()
-        for name, number in recorded.statistics().items():
-            print(f"{name}: {number:.4g}")
+        for name, numbers in recorded.statistics().items():
+            print(f"{name}:", *(f"{number:.4g}" for number in np.atleast_1d(numbers)))
         return
     curves = recorded.read_log(options.logdir)
     if "mean" not in curves or "loss/actor" not in curves:

@@ -5,8 +5,8 @@ import os
 import tempfile
 
 import numpy as np
-from recorded import (DATA, N_STEP_RETURN, SECONDS, THRESHOLDS, TIME_LIMIT, forward, networks,
-                      read_log)
+from recorded import (DATA, GAMMA, N_STEP_RETURN, SECONDS, THRESHOLDS, TIME_LIMIT, errors, forward,
+                      load, networks, read_log)
 from helpers import a3c, run
 
 HALF_WAY = 12_000  # frames
@@ -96,20 +96,21 @@ def record_threads():
 
 
 def record_rollouts(seed):
-    """Many episodes that go on from one state, with the halfway network."""
-    rng = np.random.default_rng(seed)
-    _, weights = networks()["halfway"]
-    step, right = 20, 0.0
-    while not 0.6 < right < 0.75:  # a state in which both actions are tried often, but not equally
-        states, actions, _ = play(weights, rng)
-        if len(actions) > step:
-            s = states[step]
-            [[_, right]], _ = forward(weights, s[np.newaxis])
-    episodes = [play(weights, rng, s, TIME_LIMIT - step) for _ in range(ROLLOUTS)]
-    later = np.array([states[N_STEP_RETURN] for states, *_ in episodes])
-    keep("rollouts", {"state": s, "step": step, "v_": forward(weights, later)[1],
-                      "right": np.array([actions[0] for _, actions, _ in episodes], bool),
-                      "lengths": np.array([step + len(actions) for _, actions, _ in episodes])})
+    """Many episodes that go on from one state, with the halfway network. For the pages we chose a
+    state, of step 20, in which both actions are tried often, but not equally."""
+    rng, step = np.random.default_rng(seed), 20
+    s, (_, weights) = load("rollouts")["state"], networks()["halfway"]
+    v, r, score = np.zeros((3, ROLLOUTS, TIME_LIMIT - step + 1))
+    for i in range(ROLLOUTS):
+        states, actions, _ = play(weights, rng, s, TIME_LIMIT - step)
+        n = len(actions)  # more than five in all of them
+        p, v[i, :n] = forward(weights, states[:-1])
+        score[i, :n] = actions - p[:, 1]
+        r[i, n - 1] = -1 if step + n < TIME_LIMIT - 1 else 1
+    returns = r @ GAMMA ** np.arange(r.shape[1])
+    bootstrapped = GAMMA ** N_STEP_RETURN * v[:, N_STEP_RETURN]
+    pushes = score[:, 0] * [returns, returns - v[:, 0], bootstrapped - v[:, 0]]
+    keep("rollouts", {"state": s, "pushes": np.float32(pushes), "errors": errors(r, v, score)})
 
 
 def record_variants(folder):

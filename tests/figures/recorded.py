@@ -16,6 +16,10 @@ from reference import forward
 GAMMA = 0.99
 N_STEP_RETURN = 5
 TIME_LIMIT = 200
+# How many rewards a target has before V. GAE has as many on average if λ = 1 - 1/n.
+REWARDS = 1, 2, 5, 10, 20, 50, np.inf
+KINDS = "ten independent samples", "ten successive steps"
+SMALL = 0.01  # a critic's loss, in the mean of 200 updates
 # The mean scores that the variants have to exceed
 THRESHOLDS = {"pendulum": -200, "memory": 199, "memory_pendulum": -200, "pong": 18}
 SECONDS = {"all cores": 0.0035, "one core": 0.015}  # how long the stretches of threads.png are
@@ -46,6 +50,12 @@ def read_log(logdir):
     return {tag: np.array(sorted(points)) for tag, points in curves.items()}
 
 
+def smooth(points, n=200):
+    """The mean of n points at a time. Returns frames and values."""
+    n = min(n, len(points))
+    return [np.convolve(column, np.ones(n) / n, "valid") for column in points.T]
+
+
 def falls():
     """A hundred falls of the halfway network. Returns the states (100, 51, 4), the fallen one last,
     V in them (100, 51), the return after each step (50,), and its advantage (100, 50)."""
@@ -62,30 +72,49 @@ def pushes():
     """How far each of 40,000 samples from one state pushes the log-odds of "right", by three
     estimates: (a - π(right))·X, where X is the return, the return - V(s), or the script's A.
     Returns {X: pushes (40000,)}."""
-    data = load("rollouts")
-    p, [v] = forward(networks()["halfway"][1], data["state"][np.newaxis])
-    lengths = data["lengths"]
-    # Only the last step has a reward, and no episode ends within five steps.
-    returns = np.where(lengths < TIME_LIMIT - 1, -1, 1) * GAMMA ** (lengths - data["step"] - 1)
-    bootstrapped = GAMMA ** N_STEP_RETURN * data["v_"]
-    score = data["right"] - p[0, 1]  # the derivative of log π(a|s) by the log-odds
-    return {"return": score * returns, "return − V(s)": score * (returns - v),
-            "5 rewards + γ⁵V(s_) − V(s), the script's A": score * (bootstrapped - v)}
+    names = "return", "return − V(s)", "5 rewards + γ⁵V(s_) − V(s), the script's A"
+    return dict(zip(names, load("rollouts")["pushes"]))
 
 
-def errors(pushes, n):
-    """How far an average of n pushes is from the true gradient (root mean square). Only A is
-    biased, so the mean of return − V(s) is the best estimate of the true gradient."""
-    _, minus_v, script = pushes.values()
-    biases = 0, 0, script.mean() - minus_v.mean()
-    return [np.sqrt(push.var() / n + bias ** 2) for push, bias in zip(pushes.values(), biases)]
+def advantages(delta, weights):
+    """Of the first ten steps of each rollout (rollouts, 10). An advantage is the sum of delta, now
+    and later, with these weights."""
+    last = delta.shape[1]
+    return np.stack([delta[:, t:] @ weights[:last - t] for t in range(10)], axis=1)
 
 
-def crossing(pushes):
-    """How many samples an average needs until A's bias costs more than its lower noise saves."""
-    n = np.arange(1, 1000)
-    _, minus_v, script = errors(pushes, n)
-    return n[script < minus_v].max()
+def updates(score, advantages):
+    """The gradients of updates with ten independent samples, the first of ten rollouts, and of
+    updates with ten successive steps, the first of one rollout (fewer if it ends sooner)."""
+    pushes = score[:, :10] * advantages
+    steps = np.count_nonzero(score[:, :10], axis=1)
+    return pushes[:, 0].reshape(-1, 10).mean(axis=1), pushes.sum(axis=1) / steps
+
+
+def error(gradients, unbiased):
+    """How far gradients are from the true one, which is the mean of the unbiased: the root mean
+    square, its standard error, and the bias."""
+    truth, bias = unbiased.mean(), np.mean(gradients - unbiased)
+    squares = (gradients - truth) ** 2
+    root = np.sqrt(squares.mean())
+    moved = squares - 2 * bias * (unbiased - truth)  # an update also moves what we take for true
+    return root, moved.std() / len(moved) ** 0.5 / (2 * root), bias
+
+
+def errors(r, v, score):
+    """Of updates with many rollouts from one state: their error, its standard error and their bias,
+    in an array (KINDS, n rewards or GAE, REWARDS, 3). r, v and score (rollouts, steps) are 0 from
+    the end of an episode on; score is the derivative of log π(a|s)."""
+    delta = r[:, :-1] + GAMMA * v[:, 1:] - v[:, :-1]
+    later = np.arange(delta.shape[1])
+    unbiased = updates(score, advantages(delta, GAMMA ** later))
+
+    def compare(weights):
+        gradients = updates(score, advantages(delta, weights))
+        return [error(*pair) for pair in zip(gradients, unbiased)]
+    by_rewards = [compare(GAMMA ** later * (later < n)) for n in REWARDS]
+    by_lambda = [compare((GAMMA * (1 - 1 / n)) ** later) for n in REWARDS]
+    return np.array([by_rewards, by_lambda]).transpose(2, 0, 1, 3)
 
 
 def statistics():
@@ -95,10 +124,22 @@ def statistics():
     found = {"falls with a lower V in the last step than 30 before": sum(v[:, -2] < v[:, -32]),
              "lowest V in the last step": v[:, -2].min(),
              "last steps in which the mean advantage is negative": np.argmax(mean[::-1] >= 0),
-             "steps before the end of the lowest mean advantage": 50 - mean.argmin(),
-             "samples up to which A is closer": crossing(samples)}
-    for (name, push), error in zip(samples.items(), errors(samples, 10)):
+             "steps before the end of the lowest mean advantage": 50 - mean.argmin()}
+    frames, loss = smooth(load("run")["loss/critic"])
+    scores = np.interp(frames[loss < SMALL], *load("run")["mean"].T)
+    found["mean scores while the critic's loss is small"] = scores.min(), scores.max()
+    for thousand in 7, 38:
+        found[f"median score after {thousand},000 frames"] = (
+            np.nanmedian(load("hundred")["means"][:, thousand].astype(float)))
+    for name, push in samples.items():
         found[f"{name}: standard deviation"] = push.std()
         found[f"{name}: mean"] = push.mean()
-        found[f"{name}: error of an average of ten"] = error
+    all_errors = load("rollouts")["errors"]
+    (five, _, bias), (whole, _, _) = all_errors[1, 0, [2, 6]]  # of ten successive steps
+    found["updates whose mean is as close with all rewards as with five"] = (
+        (whole ** 2 - five ** 2) / bias ** 2 + 1)
+    for kind, of_kind in zip(KINDS, all_errors):
+        for n, by_rewards, by_lambda in zip(REWARDS, *of_kind):
+            found[f"{kind}, n = {n:g}: error, its standard error, bias"] = by_rewards
+            found[f"{kind}, λ = {1 - 1 / n:g}: error, its standard error, bias"] = by_lambda
     return found
