@@ -1,7 +1,8 @@
 """Faults that the tests have to catch, {test: its faults}. The test says what a fault would break.
 
-A fault: the function or setting, what stands in it, what to put there, and why, if the test doesn't
-say it. `python tests/sabotage.py` puts each into a copy of its program: the test has to turn red.
+A fault: the function or setting ("" is the whole script), what stands in it, what to put there, and
+why, if the test doesn't say it. `python tests/sabotage.py` puts each into a copy of its program:
+the test has to turn red.
 """
 
 FAULTS = {
@@ -236,6 +237,9 @@ FAULTS = {
     # test_pong.py
     "test_pongs_networks_equal_numpy": [("memory_pong.Server._build_model", "h[:1]", "0 * h[:1]")],
     "test_pongs_states_actions_and_rewards": [("pong.ACTIONS", "0, 2, 3", "(0, 2, 4)")],
+    "test_games_of_pong_begin_differently": [
+        ("pong.Environment.make", "AtariPreprocessing(env)",
+         "AtariPreprocessing(env, noop_max=0)")],
     "test_pongs_paddle_goes_up_and_down": [
         ("pong.Environment.make", "ACTIONS[a]", "ACTIONS[min(a, 1)]")],
     # test_programs.py
@@ -275,6 +279,18 @@ FAULTS = {
         ("returns.SegmentReturns.advantage_push_local_brain", "step == a3c.Tmax", "False"),
         ("returns.SegmentReturns.advantage_push_local_brain", "len(self.brain.train_queue)", "0")],
     # test_script.py
+    "test_seconds_begin_with_the_threads": [
+        ("main", "progress.start_time = time.perf_counter()", "pass")],
+    "test_threads_are_awaited_before_the_last_save": [
+        ("main", "thread.join(max(0.0, end - progress.seconds()))", "thread.join(GRACE_SECONDS)"),
+        ("main", "thread.join(max(0.0, end - progress.seconds()))", "pass")],
+    "test_importing_keeps_a_setting_of_tensorflow": [
+        ("", 'setdefault("TF_ENABLE_ONEDNN_OPTS"', '__setitem__("TF_ENABLE_ONEDNN_OPTS"')],
+    "test_only_the_latest_checkpoints_stay": [
+        ("Checkpoint.__init__", "save_relative_paths", "max_to_keep=None, save_relative_paths")],
+    "test_memory_is_free_after_a_run": [("", "gc.enable()", "gc.disable()")],
+    "test_films_need_no_sound_card": [
+        ("prepare_films", 'os.environ.setdefault("SDL_AUDIODRIVER", "dummy")', "pass")],
     "test_an_error_without_words_is_named": [("reason", " or repr(error)", "")],
     "test_a_last_save_that_fails_is_told_after_ctrl_c": [
         ("main", "if progress.failure is not None",

@@ -4,7 +4,9 @@ import gc
 import itertools
 import os
 import re
+import runpy
 import sys
+import threading
 import types
 import unittest.mock
 import weakref
@@ -95,7 +97,7 @@ def test_one_worker_and_one_seed_repeat_a_run(tmp_path, capfd):
     assert same(a.values(), c.values()) and not same(a.values(), b.values())
 
 
-# What is printed
+# Time
 
 @pytest.fixture
 def clock(monkeypatch):
@@ -104,6 +106,35 @@ def clock(monkeypatch):
     monkeypatch.setattr(a3c, "time", clock)
     return clock
 
+
+def test_seconds_begin_with_the_threads(clock):
+    """Those that are printed. Preparing the graph isn't counted; here it takes 100 seconds."""
+    class Server(a3c.ParameterServer):
+        def initialize(self):
+            super().initialize()
+            clock.now += 100
+    _, server = run("--max-frames", 1, server_class=Server)
+    assert server.progress.seconds() == 0
+
+
+def test_threads_are_awaited_before_the_last_save(clock, monkeypatch):
+    """So their last updates are saved. If all hang, this takes 1.5 s, and not 1.5 s for each."""
+    class Server(a3c.ParameterServer):
+        def initialize(self):
+            super().initialize()
+            self.checkpoint.save = lambda: awaited.append("save")
+
+    def hang(thread, seconds):
+        awaited.append(seconds)
+        clock.now += seconds
+    awaited = []
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "join", hang)
+        run("--workers", 3, "--max-frames", 1, server_class=Server)
+    assert awaited == [1.5, 0, 0, 0, "save"]
+
+
+# What is printed
 
 def test_progress_is_printed(clock, monkeypatch, capfd):
     """Every fifty episodes, and at an evaluation. These settings change the numbers in it."""
@@ -210,6 +241,15 @@ def test_each_run_films_into_a_new_folder(tmp_path, monkeypatch, capfd):
     with pytest.raises(FileExistsError):
         show(options, capfd)  # in the same second as the second run
     assert contents(tmp_path) == before and os.environ["SDL_VIDEODRIVER"] == "dummy"
+
+
+@unittest.mock.patch.dict(os.environ)
+def test_films_need_no_sound_card(tmp_path, monkeypatch):
+    """ALSA would complain on stderr that there is none."""
+    os.environ.pop("SDL_AUDIODRIVER", None)
+    monkeypatch.setattr(a3c, "FILMS", str(tmp_path))
+    a3c.prepare_films(a3c.parse(["--render", "video"]))
+    assert os.environ["SDL_AUDIODRIVER"] == "dummy"
 
 
 def test_human_shows_and_films_every_step(tmp_path, monkeypatch, capfd):
@@ -435,6 +475,13 @@ def test_memory_is_free_after_a_run():
     assert gc.isenabled()
     gc.collect()
     assert [server() for server in servers] == [None] * 3
+
+
+def test_importing_keeps_a_setting_of_tensorflow(monkeypatch):
+    """The user's own, or that of pong.py, which oneDNN makes twice as fast."""
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "1")
+    runpy.run_path(a3c.__file__)
+    assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == "1"
 
 
 def test_an_error_without_words_is_named():
