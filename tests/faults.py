@@ -84,9 +84,10 @@ FAULTS = {
     "test_signals_are_ignored_while_ray_shuts_down": [
         ("distributed.main", "signal.signal(number, signal.SIG_IGN)", "signal.getsignal(number)"),
         ("distributed.main", "signal.signal(number, handler)", "None")],
-    "test_whatever_ends_a_run_leaves_no_process": [
+    "test_all_processes_have_the_runs_settings": [
         ("distributed.work", "vars(a3c).update(constants)", "pass"),
-        ("distributed.ServerProcess.__init__", "vars(a3c).update(constants)", "pass"),
+        ("distributed.ServerProcess.__init__", "vars(a3c).update(constants)", "pass")],
+    "test_whatever_ends_a_run_leaves_no_process": [
         ("processes.start_ray", "signal.getsignal(signal.SIGINT)", "signal.SIG_DFL")],
     # test_drills.py
     "test_ctrl_c_and_sigterm_save_however_often": [
@@ -121,12 +122,12 @@ FAULTS = {
     "test_a_curve_not_written_ends_the_run": [
         ("open_curves", ", session=session", ""),
         ("Progress.add_to_curves", "OSError(reason(error)) from error", "")],
-    "test_main_puts_ctrl_c_and_environment_variables_back": [
+    "test_main_puts_signals_and_environment_variables_back": [
         ("signals_stop", "signal.signal(number, handler)", "pass"),
         ("signals_stop", "os.environ.clear()", "pass"),
         ("signals_stop", "os.environ.update(variables)", "pass"),
-        ("signals_stop", "try:\n        yield\n    finally:", "yield\n    if True:"),
-        ("signals_stop", "progress.stop()", "pass")],
+        ("signals_stop", "try:\n        yield\n    finally:", "yield\n    if True:")],
+    "test_if_a_thread_cannot_start_the_others_end": [("signals_stop", "progress.stop()", "pass")],
     "test_two_runs_choose_different_allowed_cores": [
         ("share_one_core", "cores[os.getpid() % len(cores)]", "os.getpid() % os.cpu_count()"),
         ("share_one_core", "os.getpid() % len(cores)", "0")],
@@ -260,9 +261,12 @@ FAULTS = {
         ("distributed.main", "issubclass(server_class, synchronous.Server)", "False")],
     "test_ga3c_without_one_of_its_threads_is_refused": [
         ("ga3c.main", "if not (PREDICTORS and TRAINERS)", "if not (PREDICTORS or TRAINERS)")],
-    "test_shared_sums_are_those_of_all_states": [
+    "test_shared_sums_count_each_state_once": [
         ("LocalBrain._build_graph", "self.build_update(gradients, s)",
          "self.server.build_update(gradients)")],
+    "test_the_policy_of_normalized_states_equals_numpy": [
+        ("LocalBrain._build_model", "self.server._build_model()",
+         "ParameterServer._build_model(self.server)")],
     "test_a_variable_outside_the_loss_stays": [
         ("LocalBrain._build_graph", ', unconnected_gradients="zero"', "")],
     "test_constants_may_be_numbers_of_numpy": [("constants", "np.generic, ", "")],
@@ -319,12 +323,14 @@ FAULTS = {
         ("show_episodes", "os.makedirs(folder)", "os.makedirs(folder, exist_ok=True)"),
         ("prepare_films", 'os.environ["SDL_VIDEODRIVER"] = "dummy"', "pass")],
     "test_human_shows_and_films_every_step": [("show_episodes", "options.window", "False")],
-    "test_windows_open_where_it_is_possible": [
+    "test_a_window_opens_if_it_can_and_may": [
         ("prepare_films", 'options.render != "video"', "True"),
-        ("prepare_films", 'options.render == "human"', "False"),
         ("prepare_films", "sys.platform in drivers", "True"),
-        ("prepare_films", 'setdefault("SDL_VIDEODRIVER"', '__setitem__("SDL_VIDEODRIVER"'),
         ("prepare_films", "contextlib.suppress(pygame.error)", "contextlib.nullcontext()")],
+    "test_a_window_opens_with_the_users_own_driver": [
+        ("prepare_films", 'setdefault("SDL_VIDEODRIVER"', '__setitem__("SDL_VIDEODRIVER"')],
+    "test_human_is_refused_if_no_window_opens": [
+        ("prepare_films", 'options.render == "human"', "False")],
     "test_a_moved_checkpoint_still_restores_everything": [
         ("Checkpoint.__init__", 'tf.global_variables("parameter_server/")', "server.weights")],
     "test_max_frames_counts_from_the_checkpoint_on": [

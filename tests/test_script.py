@@ -15,7 +15,7 @@ import imageio.v3 as iio
 import numpy as np
 import pytest
 from helpers import (
-    LEARNED, NOT_LEARNED, WRONG_OPTION, Built, a3c, contents, environment_variables, film_lengths,
+    LEARNED, NOT_LEARNED, Built, a3c, contents, environment_variables, film_lengths,
     finish, linux, posix, refusal, run, same, saved_values, start, tf)
 
 
@@ -264,39 +264,48 @@ def test_human_shows_and_films_every_step(tmp_path, monkeypatch, capfd):
     assert pictures.call_count == score + 1 and len(film_lengths(tmp_path)) == 1  # + 1: the start
 
 
-@pytest.mark.parametrize("platform, chosen, works, possible", [
-    ("linux", None, "x11", True), ("linux", "wayland", "wayland", True),
-    ("win32", None, "windows", True), ("linux", None, "windows", False),
-    ("darwin", None, None, False)])  # a window would open there, but not in the test thread
-@unittest.mock.patch.dict(os.environ)
-def test_windows_open_where_it_is_possible(
-        tmp_path, monkeypatch, capfd, platform, chosen, works, possible):
-    """Else `human` is refused. chosen: the user's own SDL driver. works: the one that opens one."""
+def screen(monkeypatch, platform, driver):
+    """Make this a machine on which SDL opens a window with this driver only, or with none."""
     def init():
-        if os.environ.get("SDL_VIDEODRIVER") != works:
+        if os.environ.get("SDL_VIDEODRIVER") != driver:
             raise pygame.error("No available video device")
-
-    def prepare(render):
-        os.environ.pop("SDL_VIDEODRIVER", None)
-        if chosen is not None:
-            os.environ["SDL_VIDEODRIVER"] = chosen
-        options = a3c.parse(["--render", render])
-        a3c.prepare_films(options)
-        assert render == "none" or options.window or os.environ["SDL_VIDEODRIVER"] == "dummy"
-        return options.window
     pygame = pytest.importorskip("pygame")
     pytest.importorskip("moviepy.config")  # which looks at the real platform
     monkeypatch.setattr(pygame.display, "init", init)
-    monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "films"))
     monkeypatch.setattr(sys, "platform", platform)
-    if possible:
-        assert prepare("human")
-    else:
-        with pytest.raises(SystemExit, match=str(WRONG_OPTION)):
-            prepare("human")
-        assert "--render: no window can open" in capfd.readouterr().err
-        assert not list(tmp_path.iterdir())  # nothing was written
-    assert prepare("auto") == possible and not prepare("video") and not prepare("none")
+    os.environ.pop("SDL_VIDEODRIVER", None)
+
+
+@pytest.mark.parametrize("render, platform, driver, opens", [
+    ("auto", "linux", "x11", True), ("human", "linux", "x11", True),
+    ("video", "linux", "x11", False), ("none", "linux", "x11", False),
+    ("auto", "linux", None, False),  # there is no screen
+    ("auto", "win32", "windows", True),
+    ("auto", "darwin", "cocoa", False)])  # it opens one, but not from the test thread
+@unittest.mock.patch.dict(os.environ)
+def test_a_window_opens_if_it_can_and_may(tmp_path, monkeypatch, render, platform, driver, opens):
+    """--render decides whether it may."""
+    screen(monkeypatch, platform, driver)
+    monkeypatch.setattr(a3c, "FILMS", str(tmp_path))
+    options = a3c.parse(["--render", render])
+    a3c.prepare_films(options)
+    assert options.window == opens
+
+
+@unittest.mock.patch.dict(os.environ)
+def test_a_window_opens_with_the_users_own_driver(tmp_path, monkeypatch):
+    screen(monkeypatch, "linux", driver="wayland")
+    os.environ["SDL_VIDEODRIVER"] = "wayland"
+    monkeypatch.setattr(a3c, "FILMS", str(tmp_path))
+    options = a3c.parse([])
+    a3c.prepare_films(options)
+    assert options.window
+
+
+@unittest.mock.patch.dict(os.environ)
+def test_human_is_refused_if_no_window_opens(nothing_written, monkeypatch, capfd):
+    screen(monkeypatch, "linux", driver=None)
+    assert "--render: no window can open here" in refusal(capfd, "--render", "human")
 
 
 # Checkpoints
