@@ -6,6 +6,8 @@ import types
 import a3c_cartpole as a3c
 import pytest
 
+SETTINGS = a3c.constants()
+
 
 class Handle:
     """What Ray gives instead of an object: handle.method.remote(...) calls the object's method."""
@@ -37,9 +39,9 @@ class FakeRay:
 
     def start(self, what, *args):
         with pytest.MonkeyPatch.context() as process:
-            # To themselves, so that undo restores them: a worker changes them in its own process.
-            process.setattr(a3c, "THRESHOLD_MEAN", a3c.THRESHOLD_MEAN)
-            process.setattr(a3c, "SIGNALS", a3c.SIGNALS)
+            for name, value in SETTINGS.items():  # a new process imports the script anew
+                process.setattr(a3c, name, value)
+            process.setattr(a3c, "SIGNALS", a3c.SIGNALS)  # to itself, so that undo restores it
             return Handle(what(*args))
 
     def get(self, answer, timeout=None):

@@ -1,7 +1,8 @@
 """Faults that the tests have to catch, {test: its faults}. The test says what a fault would break.
 
-A fault: the function or setting, what stands in it, what to put there, and why, if the test doesn't
-say it. `python tests/sabotage.py` puts each into a copy of its program: the test has to turn red.
+A fault: the function or setting ("" is the whole script), what stands in it, what to put there, and
+why, if the test doesn't say it. `python tests/sabotage.py` puts each into a copy of its program:
+the test has to turn red.
 """
 
 FAULTS = {
@@ -83,9 +84,10 @@ FAULTS = {
     "test_signals_are_ignored_while_ray_shuts_down": [
         ("distributed.main", "signal.signal(number, signal.SIG_IGN)", "signal.getsignal(number)"),
         ("distributed.main", "signal.signal(number, handler)", "None")],
-    "test_whatever_ends_a_run_leaves_no_process": [
+    "test_all_processes_have_the_runs_settings": [
         ("distributed.work", "vars(a3c).update(constants)", "pass"),
-        ("distributed.ServerProcess.__init__", "vars(a3c).update(constants)", "pass"),
+        ("distributed.ServerProcess.__init__", "vars(a3c).update(constants)", "pass")],
+    "test_whatever_ends_a_run_leaves_no_process": [
         ("processes.start_ray", "signal.getsignal(signal.SIGINT)", "signal.SIG_DFL")],
     # test_drills.py
     "test_ctrl_c_and_sigterm_save_however_often": [
@@ -120,12 +122,12 @@ FAULTS = {
     "test_a_curve_not_written_ends_the_run": [
         ("open_curves", ", session=session", ""),
         ("Progress.add_to_curves", "OSError(reason(error)) from error", "")],
-    "test_main_puts_ctrl_c_and_environment_variables_back": [
+    "test_main_puts_signals_and_environment_variables_back": [
         ("signals_stop", "signal.signal(number, handler)", "pass"),
         ("signals_stop", "os.environ.clear()", "pass"),
         ("signals_stop", "os.environ.update(variables)", "pass"),
-        ("signals_stop", "try:\n        yield\n    finally:", "yield\n    if True:"),
-        ("signals_stop", "progress.stop()", "pass")],
+        ("signals_stop", "try:\n        yield\n    finally:", "yield\n    if True:")],
+    "test_if_a_thread_cannot_start_the_others_end": [("signals_stop", "progress.stop()", "pass")],
     "test_two_runs_choose_different_allowed_cores": [
         ("share_one_core", "cores[os.getpid() % len(cores)]", "os.getpid() % os.cpu_count()"),
         ("share_one_core", "os.getpid() % len(cores)", "0")],
@@ -254,6 +256,9 @@ FAULTS = {
     # test_pong.py
     "test_pongs_networks_equal_numpy": [("memory_pong.Server._build_model", "h[:1]", "0 * h[:1]")],
     "test_pongs_states_actions_and_rewards": [("pong.ACTIONS", "0, 2, 3", "(0, 2, 4)")],
+    "test_games_of_pong_begin_differently": [
+        ("pong.Environment.make", "AtariPreprocessing(env)",
+         "AtariPreprocessing(env, noop_max=0)")],
     "test_pongs_paddle_goes_up_and_down": [
         ("pong.Environment.make", "ACTIONS[a]", "ACTIONS[min(a, 1)]")],
     # test_programs.py
@@ -274,9 +279,12 @@ FAULTS = {
         ("distributed.main", "issubclass(server_class, synchronous.Server)", "False")],
     "test_ga3c_without_one_of_its_threads_is_refused": [
         ("ga3c.main", "if not (PREDICTORS and TRAINERS)", "if not (PREDICTORS or TRAINERS)")],
-    "test_shared_sums_are_those_of_all_states": [
+    "test_shared_sums_count_each_state_once": [
         ("LocalBrain._build_graph", "self.build_update(gradients, s)",
          "self.server.build_update(gradients)")],
+    "test_the_policy_of_normalized_states_equals_numpy": [
+        ("LocalBrain._build_model", "self.server._build_model()",
+         "ParameterServer._build_model(self.server)")],
     "test_a_variable_outside_the_loss_stays": [
         ("LocalBrain._build_graph", ', unconnected_gradients="zero"', "")],
     "test_constants_may_be_numbers_of_numpy": [("constants", "np.generic, ", "")],
@@ -293,6 +301,18 @@ FAULTS = {
         ("returns.SegmentReturns.advantage_push_local_brain", "step == a3c.Tmax", "False"),
         ("returns.SegmentReturns.advantage_push_local_brain", "len(self.brain.train_queue)", "0")],
     # test_script.py
+    "test_seconds_begin_with_the_threads": [
+        ("main", "progress.start_time = time.perf_counter()", "pass")],
+    "test_threads_are_awaited_before_the_last_save": [
+        ("main", "thread.join(max(0.0, end - progress.seconds()))", "thread.join(GRACE_SECONDS)"),
+        ("main", "thread.join(max(0.0, end - progress.seconds()))", "pass")],
+    "test_importing_keeps_a_setting_of_tensorflow": [
+        ("", 'setdefault("TF_ENABLE_ONEDNN_OPTS"', '__setitem__("TF_ENABLE_ONEDNN_OPTS"')],
+    "test_only_the_latest_checkpoints_stay": [
+        ("Checkpoint.__init__", "save_relative_paths", "max_to_keep=None, save_relative_paths")],
+    "test_memory_is_free_after_a_run": [("", "gc.enable()", "gc.disable()")],
+    "test_films_need_no_sound_card": [
+        ("prepare_films", 'os.environ.setdefault("SDL_AUDIODRIVER", "dummy")', "pass")],
     "test_an_error_without_words_is_named": [("reason", " or repr(error)", "")],
     "test_a_last_save_that_fails_is_told_after_ctrl_c": [
         ("main", "if progress.failure is not None",
@@ -321,12 +341,14 @@ FAULTS = {
         ("show_episodes", "os.makedirs(folder)", "os.makedirs(folder, exist_ok=True)"),
         ("prepare_films", 'os.environ["SDL_VIDEODRIVER"] = "dummy"', "pass")],
     "test_human_shows_and_films_every_step": [("show_episodes", "options.window", "False")],
-    "test_windows_open_where_it_is_possible": [
+    "test_a_window_opens_if_it_can_and_may": [
         ("prepare_films", 'options.render != "video"', "True"),
-        ("prepare_films", 'options.render == "human"', "False"),
         ("prepare_films", "sys.platform in drivers", "True"),
-        ("prepare_films", 'setdefault("SDL_VIDEODRIVER"', '__setitem__("SDL_VIDEODRIVER"'),
         ("prepare_films", "contextlib.suppress(pygame.error)", "contextlib.nullcontext()")],
+    "test_a_window_opens_with_the_users_own_driver": [
+        ("prepare_films", 'setdefault("SDL_VIDEODRIVER"', '__setitem__("SDL_VIDEODRIVER"')],
+    "test_human_is_refused_if_no_window_opens": [
+        ("prepare_films", 'options.render == "human"', "False")],
     "test_a_moved_checkpoint_still_restores_everything": [
         ("Checkpoint.__init__", 'tf.global_variables("parameter_server/")', "server.weights")],
     "test_max_frames_counts_from_the_checkpoint_on": [

@@ -31,12 +31,12 @@ def program(fault):
             path, names = other, names[1:]
             break
     text = (ROOT / path).read_text(encoding="utf-8")
-    part = ast.parse(text)
-    for name in names:
+    part, lines = ast.parse(text), text.splitlines(keepends=True)
+    first, end = 0, len(lines)
+    for name in filter(None, names):
         [part] = [node for node in part.body if name == getattr(node, "name", None)
                   or ast.unparse(node).startswith((f"{name} = ", f"{name} == "))]
-    lines = text.splitlines(keepends=True)
-    first, end = part.lineno - 1, part.end_lineno
+        first, end = part.lineno - 1, part.end_lineno
     inside = "".join(lines[first:end])
     if inside.count(fault.old) != 1:
         raise ValueError(f"{fault.old!r} stands there {inside.count(fault.old)} times")

@@ -1,7 +1,6 @@
 """distributed.py: what its processes count, tell each other and save, and what ends them.
 
-In the first tests a fake Ray does all in one process. The others start this file as a program,
-whose processes leave notes.
+In the first tests a fake Ray does all in one process. The last one starts this file as a program.
 """
 import os
 import re
@@ -399,27 +398,29 @@ def test_ray_starts_what_was_asked_for(fake_ray, capsys, address):
     assert "\nSeed 5, 6 learning threads\n" in capsys.readouterr().out
 
 
+def test_all_processes_have_the_runs_settings(fake_ray, tmp_path, monkeypatch):
+    """Those that were changed, too. Each worker has a seed of its own, and only the process that
+    the user has started makes files."""
+    class Server(a3c.ParameterServer):
+        def __init__(self, session, progress):
+            super().__init__(session, progress)
+            of_run = progress.options
+            settings.append((a3c.GAMMA, of_run.seed, of_run.checkpoint, of_run.logdir))
+    settings, folder = [], str(tmp_path)
+    monkeypatch.setattr(a3c, "GAMMA", 0.5)
+    words = "--render none --max-frames 50 --workers 1 --processes 2 --seed 5".split()
+    distributed.main([*words, "--checkpoint", folder, "--logdir", folder], Server)
+    started, server_process, *workers = settings
+    assert started == (0.5, 5, folder, folder) and server_process == (0.5, 5, None, None)
+    assert workers == [(0.5, 11, None, None), (0.5, 12, None, None)]
+
+
 # With Ray
-
-class NotedServer(CountingServer):
-    """Leaves a note in the folder `notes` of the test: the settings that a process has."""
-    def __init__(self, session, progress):
-        super().__init__(session, progress)
-        note = f"GAMMA {a3c.GAMMA}, Tmax {a3c.Tmax}, seed {progress.options.seed}"
-        Path(os.environ["NOTES"], str(os.getpid())).write_text(note)
-
-
-def notes():
-    """{process number: its note}"""
-    return {int(path.name): path.read_text() for path in Path("notes").iterdir()}
-
 
 @pytest.fixture
 def start(tmp_path, monkeypatch):
     """start(option...): the program, with all its processes in one session."""
     monkeypatch.chdir(tmp_path)
-    Path("notes").mkdir()
-    monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     # Ray's processes would otherwise give way to all others on a busy machine.
     monkeypatch.setenv("RAY_worker_niceness", "0")
@@ -432,51 +433,53 @@ def start(tmp_path, monkeypatch):
 
 def alive(process):
     """The processes of its session, but for those that have ended and wait to be collected."""
-    running = rf"^ *{process.pid} +[^Z].*"
-    return re.findall(running, subprocess.getoutput("ps -e -o sid=,stat=,args="), re.M)
+    running = rf"^ *{process.pid} +\d+ +[^Z].*"
+    return re.findall(running, subprocess.getoutput("ps -e -o sid=,pid=,stat=,args="), re.M)
 
 
-def wait_until(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)
+def ctrl_c(process):
+    """Press it in a terminal, which sends it to all processes, and then more signals follow."""
+    os.killpg(process.pid, signal.SIGINT)
+    for number in signal.SIGTERM, signal.SIGINT:
+        time.sleep(0.05)  # before Ray shuts down, which resets SIGTERM
+        process.send_signal(number)
+
+
+def send_to_server(process, number):
+    [server] = [line for line in alive(process) if "ray::ServerProcess" in line]
+    os.kill(int(server.split()[1]), number)
+
+
+def sigterm_while_the_server_hangs(process):
+    send_to_server(process, signal.SIGSTOP)
+    process.terminate()
+
+
+def the_server_is_killed(process):
+    send_to_server(process, signal.SIGKILL)
 
 
 @linux
-@pytest.mark.parametrize("to_server, to_script", [
-    pytest.param(None, "SIGINT", id="Ctrl-C, then others"),
-    pytest.param("SIGSTOP", "SIGTERM", marks=pytest.mark.long, id="SIGTERM, the server hangs"),
-    pytest.param("SIGKILL", None, marks=pytest.mark.long, id="the server is killed")])
-def test_whatever_ends_a_run_leaves_no_process(start, to_server, to_script):
-    """And what was learned is saved. On the way: all processes have the run's settings, each worker
-    has a seed of its own, and only the process that was started makes files."""
-    process = start("--checkpoint", "saved", "--logdir", "log")
-    helpers.begin(process, "mean")
-    wait_until(lambda: sum(map(bool, notes().values())) == 4)  # each process has written its note
-    settings = "GAMMA 0.5, Tmax 9, seed "  # as this file sets them, at its end
-    seeds = 5, 5, 11, 12  # of the process that was started, the server process, the workers
-    assert sorted(notes().values()) == sorted(settings + str(seed) for seed in seeds)
-    if to_server:
-        [server] = [number for number, note in notes().items()
-                   if note.endswith("seed 5") and number != process.pid]
-        os.kill(server, signal.Signals[to_server])
-    if to_script == "SIGTERM":
-        process.terminate()
-    elif to_script == "SIGINT":
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        for number in signal.SIGTERM, signal.SIGINT:
-            time.sleep(0.05)  # before Ray shuts down, which resets SIGTERM
-            process.send_signal(number)
-    status, _, err = helpers.finish(process, seconds=120)
+@pytest.mark.parametrize("end, status, says", [
+    (ctrl_c, INTERRUPTED, "Stopped after {} frames\n"),
+    pytest.param(sigterm_while_the_server_hangs, INTERRUPTED, "Stopped after {} frames\n",
+                 marks=pytest.mark.long),
+    pytest.param(the_server_is_killed, FAILED, f"local_thread1 failed: {NO_SERVER}\n",
+                 marks=pytest.mark.long)],
+    ids=["Ctrl-C", "the server hangs", "the server is killed"])
+def test_whatever_ends_a_run_leaves_no_process(start, end, status, says):
+    """And what was learned is saved. An update is of ten frames, or of fewer."""
+    process = start("--checkpoint", "saved")
+    helpers.begin(process, "mean")  # so workers have told of fifty episodes
+    end(process)
+    ended, _, err = helpers.finish(process, seconds=120)
     frames, updates = saved()
-    stopped = INTERRUPTED, f"Stopped after {frames} frames\n"
-    failed = FAILED, f"local_thread1 failed: {NO_SERVER}\n"
-    assert (status, err) == (stopped if to_script else failed)
-    assert updates >= frames / 10 > 0 and len(os.listdir("log")) == 1  # an update is ten frames
-    wait_until(lambda: not alive(process))
+    assert (ended, err) == (status, says.format(frames))
+    assert updates >= frames / 10 > 0
+    while alive(process):  # for ever, if one is left
+        time.sleep(0.1)
 
 
 if __name__ == "__main__":
-    a3c.LEARNED_MEAN, a3c.GAMMA, a3c.Tmax = float("inf"), 0.5, 9
-    a3c.run_program(lambda: distributed.main(None, NotedServer))
+    a3c.LEARNED_MEAN = float("inf")
+    a3c.run_program(lambda: distributed.main(None, CountingServer))

@@ -9,7 +9,7 @@ import unittest.mock
 import numpy as np
 import pytest
 from helpers import (
-    LEARNED, NOT_LEARNED, ROOT, Built, a3c, averages, film_lengths, finish, refusal, run, same,
+    LEARNED, NOT_LEARNED, ROOT, Built, a3c, averages, film_lengths, finish, put, refusal, run, same,
     start, tf)
 from reference import forward
 
@@ -167,36 +167,34 @@ def normalized():
 
 
 @pytest.mark.parametrize("program", [a3c, synchronous, ga3c, distributed])
-def test_shared_sums_are_those_of_all_states(rng, normalized, fake_ray, tmp_path, program):
-    """The page's normalized.py counts each state that is trained on once, and the sums are pulled,
-    used, saved and played with. A round of waiting learners adds its mean."""
+def test_shared_sums_count_each_state_once(normalized, fake_ray, program):
+    """Each that is trained with, in all that the page's normalized.py sums up: the number of
+    states, the states, their squares. A round of learners that wait adds its mean."""
     class Brain(normalized[1]):
         def update_parameter_server(self):
-            trained.append([s for s, *_ in self.train_queue])
-            brains.append(self)
+            if self.train_queue:
+                batches.append(np.array([s for s, *_ in self.train_queue]))
             super().update_parameter_server()
-    trained, brains = [], []
-    words = ["--checkpoint", tmp_path, "--max-frames", 500]
+    batches, add = [], np.mean if program is synchronous else np.sum
     more = ["--processes", 1] if program is distributed else []
-    classes = {"server_class": normalized[0], "brain_class": Brain}
-    _, server = run(*words, *more, main=program.main, **classes)
-    wanted = np.array([[1], [0], [1]]) * np.ones(4)  # number, sum and sum of squares, at first
-    for states in filter(len, trained):
-        s = np.array(states)
-        added = np.array([np.ones_like(s), s, s ** 2])
-        wanted += added.mean(axis=1) if program is synchronous else added.sum(axis=1)
-    sums, *weights = server.session.run(server.weights)
-    np.testing.assert_allclose(sums, wanted, rtol=1e-3, atol=1e-3)
-    mean = wanted[1] / wanted[0]
-    spread = (wanted[2] / wanted[0] - mean ** 2) ** 0.5
-    s = rng.normal(size=(5, 4))
-    if program is a3c:
-        brains[0].pull_parameter_server()
-        np.testing.assert_allclose(
-            brains[0].predict_p(s), forward(weights, ((s - mean) / spread).clip(-5, 5))[0],
-            rtol=1e-3)
-    status, player = run(*words, "--play", **classes)
-    assert status == LEARNED and same(player.first, [sums, *weights])
+    _, server = run("--max-frames", 500, *more, main=program.main, server_class=normalized[0],
+                    brain_class=Brain)
+    number, total, squares = server.session.run(server.weights[0])
+    np.testing.assert_allclose(number, 1 + sum(add(np.ones_like(s), axis=0) for s in batches))
+    np.testing.assert_allclose(total, sum(add(s, axis=0) for s in batches), 1e-3, 1e-3)
+    np.testing.assert_allclose(squares, 1 + sum(add(s ** 2, axis=0) for s in batches), 1e-3, 1e-3)
+
+
+def test_the_policy_of_normalized_states_equals_numpy(normalized, rng):
+    """Each number of a state is shown in standard deviations from its mean, five at most."""
+    built = Built(0, server_class=normalized[0], brain_class=normalized[1])
+    sums, *weights = built.server.weights
+    mean, spread = np.array([0.1, 0.2, 0.3, 0.4]), np.array([2, 1, 0.5, 0.1])
+    put(built.server.session, [sums], [100 * np.array([[1] * 4, mean, mean ** 2 + spread ** 2])])
+    brain, s = built.tester.environment.agent.brain, rng.normal(size=(5, 4))
+    brain.pull_parameter_server()
+    p, _ = forward(built.values(weights), ((s - mean) / spread).clip(-5, 5))
+    np.testing.assert_allclose(brain.predict_p(s), p, rtol=1e-3)
 
 
 @pytest.mark.parametrize("program", [synchronous, distributed])

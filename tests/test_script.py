@@ -4,7 +4,9 @@ import gc
 import itertools
 import os
 import re
+import runpy
 import sys
+import threading
 import types
 import unittest.mock
 import weakref
@@ -13,7 +15,7 @@ import imageio.v3 as iio
 import numpy as np
 import pytest
 from helpers import (
-    LEARNED, NOT_LEARNED, WRONG_OPTION, Built, a3c, contents, environment_variables, film_lengths,
+    LEARNED, NOT_LEARNED, Built, a3c, contents, environment_variables, film_lengths,
     finish, linux, posix, refusal, run, same, saved_values, start, tf)
 
 
@@ -95,7 +97,7 @@ def test_one_worker_and_one_seed_repeat_a_run(tmp_path, capfd):
     assert same(a.values(), c.values()) and not same(a.values(), b.values())
 
 
-# What is printed
+# Time
 
 @pytest.fixture
 def clock(monkeypatch):
@@ -104,6 +106,35 @@ def clock(monkeypatch):
     monkeypatch.setattr(a3c, "time", clock)
     return clock
 
+
+def test_seconds_begin_with_the_threads(clock):
+    """Those that are printed. Preparing the graph isn't counted; here it takes 100 seconds."""
+    class Server(a3c.ParameterServer):
+        def initialize(self):
+            super().initialize()
+            clock.now += 100
+    _, server = run("--max-frames", 1, server_class=Server)
+    assert server.progress.seconds() == 0
+
+
+def test_threads_are_awaited_before_the_last_save(clock, monkeypatch):
+    """So their last updates are saved. If all hang, this takes 1.5 s, and not 1.5 s for each."""
+    class Server(a3c.ParameterServer):
+        def initialize(self):
+            super().initialize()
+            self.checkpoint.save = lambda: awaited.append("save")
+
+    def hang(thread, seconds):
+        awaited.append(seconds)
+        clock.now += seconds
+    awaited = []
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "join", hang)
+        run("--workers", 3, "--max-frames", 1, server_class=Server)
+    assert awaited == [1.5, 0, 0, 0, "save"]
+
+
+# What is printed
 
 def test_progress_is_printed(clock, monkeypatch, capfd):
     """Every fifty episodes, and at an evaluation. These settings change the numbers in it."""
@@ -212,6 +243,15 @@ def test_each_run_films_into_a_new_folder(tmp_path, monkeypatch, capfd):
     assert contents(tmp_path) == before and os.environ["SDL_VIDEODRIVER"] == "dummy"
 
 
+@unittest.mock.patch.dict(os.environ)
+def test_films_need_no_sound_card(tmp_path, monkeypatch):
+    """ALSA would complain on stderr that there is none."""
+    os.environ.pop("SDL_AUDIODRIVER", None)
+    monkeypatch.setattr(a3c, "FILMS", str(tmp_path))
+    a3c.prepare_films(a3c.parse(["--render", "video"]))
+    assert os.environ["SDL_AUDIODRIVER"] == "dummy"
+
+
 def test_human_shows_and_films_every_step(tmp_path, monkeypatch, capfd):
     """--render human opens a window."""
     pygame = pytest.importorskip("pygame")
@@ -224,39 +264,48 @@ def test_human_shows_and_films_every_step(tmp_path, monkeypatch, capfd):
     assert pictures.call_count == score + 1 and len(film_lengths(tmp_path)) == 1  # + 1: the start
 
 
-@pytest.mark.parametrize("platform, chosen, works, possible", [
-    ("linux", None, "x11", True), ("linux", "wayland", "wayland", True),
-    ("win32", None, "windows", True), ("linux", None, "windows", False),
-    ("darwin", None, None, False)])  # a window would open there, but not in the test thread
-@unittest.mock.patch.dict(os.environ)
-def test_windows_open_where_it_is_possible(
-        tmp_path, monkeypatch, capfd, platform, chosen, works, possible):
-    """Else `human` is refused. chosen: the user's own SDL driver. works: the one that opens one."""
+def screen(monkeypatch, platform, driver):
+    """Make this a machine on which SDL opens a window with this driver only, or with none."""
     def init():
-        if os.environ.get("SDL_VIDEODRIVER") != works:
+        if os.environ.get("SDL_VIDEODRIVER") != driver:
             raise pygame.error("No available video device")
-
-    def prepare(render):
-        os.environ.pop("SDL_VIDEODRIVER", None)
-        if chosen is not None:
-            os.environ["SDL_VIDEODRIVER"] = chosen
-        options = a3c.parse(["--render", render])
-        a3c.prepare_films(options)
-        assert render == "none" or options.window or os.environ["SDL_VIDEODRIVER"] == "dummy"
-        return options.window
     pygame = pytest.importorskip("pygame")
     pytest.importorskip("moviepy.config")  # which looks at the real platform
     monkeypatch.setattr(pygame.display, "init", init)
-    monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "films"))
     monkeypatch.setattr(sys, "platform", platform)
-    if possible:
-        assert prepare("human")
-    else:
-        with pytest.raises(SystemExit, match=str(WRONG_OPTION)):
-            prepare("human")
-        assert "--render: no window can open" in capfd.readouterr().err
-        assert not list(tmp_path.iterdir())  # nothing was written
-    assert prepare("auto") == possible and not prepare("video") and not prepare("none")
+    os.environ.pop("SDL_VIDEODRIVER", None)
+
+
+@pytest.mark.parametrize("render, platform, driver, opens", [
+    ("auto", "linux", "x11", True), ("human", "linux", "x11", True),
+    ("video", "linux", "x11", False), ("none", "linux", "x11", False),
+    ("auto", "linux", None, False),  # there is no screen
+    ("auto", "win32", "windows", True),
+    ("auto", "darwin", "cocoa", False)])  # it opens one, but not from the test thread
+@unittest.mock.patch.dict(os.environ)
+def test_a_window_opens_if_it_can_and_may(tmp_path, monkeypatch, render, platform, driver, opens):
+    """--render decides whether it may."""
+    screen(monkeypatch, platform, driver)
+    monkeypatch.setattr(a3c, "FILMS", str(tmp_path))
+    options = a3c.parse(["--render", render])
+    a3c.prepare_films(options)
+    assert options.window == opens
+
+
+@unittest.mock.patch.dict(os.environ)
+def test_a_window_opens_with_the_users_own_driver(tmp_path, monkeypatch):
+    screen(monkeypatch, "linux", driver="wayland")
+    os.environ["SDL_VIDEODRIVER"] = "wayland"
+    monkeypatch.setattr(a3c, "FILMS", str(tmp_path))
+    options = a3c.parse([])
+    a3c.prepare_films(options)
+    assert options.window
+
+
+@unittest.mock.patch.dict(os.environ)
+def test_human_is_refused_if_no_window_opens(nothing_written, monkeypatch, capfd):
+    screen(monkeypatch, "linux", driver=None)
+    assert "--render: no window can open here" in refusal(capfd, "--render", "human")
 
 
 # Checkpoints
@@ -435,6 +484,13 @@ def test_memory_is_free_after_a_run():
     assert gc.isenabled()
     gc.collect()
     assert [server() for server in servers] == [None] * 3
+
+
+def test_importing_keeps_a_setting_of_tensorflow(monkeypatch):
+    """The user's own, or that of pong.py, which oneDNN makes twice as fast."""
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "1")
+    runpy.run_path(a3c.__file__)
+    assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == "1"
 
 
 def test_an_error_without_words_is_named():
