@@ -24,6 +24,7 @@ STYLE = {
 THOUSANDS = "{x:,.0f}"  # how the frames on an axis are written
 TENTHS = matplotlib.ticker.StrMethodFormatter("{x:.1f}")
 ABOVE = {"loc": "outside upper left", "handletextpad": 0.4, "columnspacing": 1.4}  # a legend
+SHOWN_SEED = 0  # of the single runs in worlds.png
 BOX = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 2}
 
 
@@ -306,6 +307,35 @@ def draw_baseline():
     return figure
 
 
+def draw_worlds():
+    """The scores in two worlds: of one run each with one thread and with eight, and of all runs."""
+    data = load("worlds")
+    frames = data["frames"]
+    one, eight, same = (f"{name}, 200 episodes" for name in
+                        ("1 thread", "8 threads", "8 in the same world"))
+    figure = plt.figure(figsize=(WIDTH, 4.4))
+    panels = figure.subplot_mosaic([[one, "all"], [eight, "all"]], sharex=True, sharey=True)
+    for case in one, eight:
+        run, panel = data[case][SHOWN_SEED].astype(float), panels[case]
+        panel.set_title(f"{case.split(',')[0]}, one run")
+        middle = 212 + 16 * run[:, 2]  # where the strip of episodes in each world is divided
+        for i, color, bounds in (0, BLUE, (212, middle)), (1, ORANGE, (middle, 228)):
+            panel.plot(frames, run[:, i], color=color, linewidth=1.8)
+            panel.fill_between(frames, *bounds, color=color, step="pre", linewidth=0)
+    panels[one].plot([], color=BLUE, label="score in world 1")
+    panels[one].plot([], color=ORANGE, label="score in world −1; the strip: episodes in it")
+    for case, color in (one, "black"), (eight, GREEN), (same, RED):
+        worse = data[case][:, :, :2].min(axis=2).astype(float)
+        panels["all"].plot(frames, worse.mean(axis=0), color=color, linewidth=2.2,
+                           label=case.split(",")[0])
+    panels["all"].set_title("score in the worse world, mean of 50 runs")
+    panels["all"].legend(loc="lower right")
+    panels["all"].xaxis.set_major_formatter(THOUSANDS)
+    figure.supxlabel("frames of all threads", size=10)
+    figure.legend(*panels[one].get_legend_handles_labels(), ncols=2, **ABOVE)
+    return figure
+
+
 def draw_all(folder=PICTURES):
     import matplotlib_fontja  # noqa: F401  # it brings the Japanese font
     for language, target in ("en", Path(folder)), ("ja", Path(folder, "ja")):
@@ -316,6 +346,7 @@ def draw_all(folder=PICTURES):
             save(draw_run(load("run")), target / "run.png", language)
             save(draw_hundred(), target / "hundred.png", language)
             save(draw_baseline(), target / "baseline.png", language)
+            save(draw_worlds(), target / "worlds.png", language)
             save(draw_threads(), target / "threads.png", language)
             save(draw_knows(), target / "knows.png", language)
             save(draw_fall(), target / "fall.png", language)

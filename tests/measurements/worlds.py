@@ -2,7 +2,7 @@
 
 After every 2000 frames the learners of two_worlds.py wait, and the policy plays five episodes in
 each world. Nothing ends the run but its 100,000 frames. The results of 50 seeds go into
-data/worlds.npz. With --show it only shows them.
+figures/data/worlds.npz. With --show it only shows them.
 """
 import argparse
 import contextlib
@@ -19,7 +19,7 @@ import learners
 import two_worlds
 from learners import a3c
 
-DATA = benchmark.HERE / "data" / "worlds.npz"
+DATA = benchmark.ROOT / "tests" / "figures" / "data" / "worlds.npz"
 SEEDS = 50
 FRAMES, EVERY, EPISODES = 100_000, 2000, 5
 LATE = 40_000  # frames
@@ -84,8 +84,9 @@ def measure():
         for case, how in CASES.items():
             recorded[case].append(record(seed, *how))
         print(f"seed {seed}", flush=True)
-    np.savez_compressed(DATA, **{case: np.array(runs, np.float16)
-                                 for case, runs in recorded.items()})
+    frames = EVERY * np.arange(1, FRAMES // EVERY)  # at the evaluations
+    np.savez_compressed(DATA, frames=frames, **{
+        case: np.array(runs, np.float16) for case, runs in recorded.items()})
 
 
 def first(reached):
@@ -109,7 +110,7 @@ def summary(runs):
 
 def show():
     with np.load(DATA) as data:
-        found = {case: summary(data[case]) for case in data}
+        found = {case: summary(data[case]) for case in CASES}
     for case, (met, good, worse, lost) in found.items():
         reference = found[REFERENCE + case[case.index(","):]]
         print(f"{case}: both worlds played after a median of {np.median(met):,.0f} frames, good in "
