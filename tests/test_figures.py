@@ -47,7 +47,8 @@ def test_translations_keep_lines_numbers_and_symbols():
 
 def test_each_measured_exercise_has_a_name():
     names = json.loads((draw.HERE / "exercise_names.json").read_text(encoding="utf-8"))
-    assert set(names) == set(measure.load()) - {"0"}
+    assert set(names) == set(measure.load()) - set(measure.TOGETHER)
+    assert list(map(int, names)) == sorted(map(int, names))
 
 
 def test_updates_have_the_advantages_of_n_rewards_and_of_gae(rng):

@@ -22,7 +22,6 @@ STYLE = {
     "axes.spines.right": False, "xtick.labelsize": 9, "ytick.labelsize": 9,
     "legend.fontsize": 9.5, "legend.frameon": False, "figure.constrained_layout.use": True}
 THOUSANDS = "{x:,.0f}"  # how the frames on an axis are written
-TENTHS = matplotlib.ticker.StrMethodFormatter("{x:.1f}")
 ABOVE = {"loc": "outside upper left", "handletextpad": 0.4, "columnspacing": 1.4}  # a legend
 SHOWN_SEED = 0  # of the single runs in worlds.png
 BOX = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 2}
@@ -41,7 +40,7 @@ def save(figure, path, language):
 def draw_scores(panel, scores, means, evaluations, thresholds):
     """Each a curve (n, 2): frames and values."""
     panel.plot(*scores.T, ".", color=BLUE, markersize=4, alpha=0.5, markeredgewidth=0)
-    panel.plot([], ".", color=BLUE, label="one episode")
+    panel.plot([], ".", color=BLUE, markersize=9, label="one episode")
     panel.plot(*means.T, color="black", linewidth=2, label="mean of the last 50")
     for _, threshold in thresholds[:1]:
         panel.axhline(threshold, color=GREY, linestyle="--", linewidth=0.8, label="threshold")
@@ -104,12 +103,11 @@ def draw_hundred():
     import measure
     learned = measure.column(measure.load()["0"], measure.FRAMES)
     frames, means = measure.GRID[1:], load("hundred")["means"][:, 1:].astype(float)
-    most = frames < np.median(learned)
+    most = frames < np.median(learned)  # are still learning
     figure, (top, bottom) = plt.subplots(2, figsize=(WIDTH, 4.2), sharex=True,
                                          height_ratios=[1, 2])
-    top.ecdf(learned, color=GREEN, linewidth=2.2)
-    top.set(ylabel="runs that\nhave learned", ylim=(0, 1.04))
-    top.set_yticks([0, 0.5, 1], [0, 50, 100])
+    top.step(np.sort(learned), range(1, 101), where="post", color=GREEN, linewidth=2.2)
+    top.set(ylabel="runs that\nhave learned", ylim=(0, 104), yticks=[0, 50, 100])
     bottom.plot(frames, means.T, color=BLUE, linewidth=0.5, alpha=0.35)
     bottom.plot([], color=BLUE, linewidth=0.8, label="one run, until it has learned")
     bottom.plot(frames[most], np.nanmedian(means[:, most], axis=0), color="black",
@@ -170,11 +168,11 @@ def draw_knows():
         upper.contour(x, y, p, [0.5], colors="black", linewidths=1.8)
         values = lower.pcolormesh(x, y, v, cmap="cividis", vmin=-1.6, vmax=0.3)
         lines = lower.contour(x, y, v, np.arange(-10, 10) / 5, colors="white", linewidths=0.8)
-        for label in lower.clabel(lines, lines.levels[::2], fontsize=9, fmt=TENTHS):
+        for label in lower.clabel(lines, fontsize=9):
             label.set_visible(abs(label.get_position()[1]) < 1.8)  # the edge would cut it
         angle, speed = load("episodes")[f"visited {name}"].T
-        for panel, color in (upper, "black"), (lower, "white"):
-            panel.plot(np.degrees(angle), speed, ".", color=color, markersize=3.5, alpha=0.6,
+        for panel, color, alpha in (upper, "black", 0.6), (lower, "white", 0.4):
+            panel.plot(np.degrees(angle), speed, ".", color=color, markersize=3.5, alpha=alpha,
                        markeredgewidth=0, zorder=1.5)
         upper.set(title=f"{name}\n{frames:,} frames", xlim=(-12, 12), ylim=(-2, 2))
         lower.set(xlabel="pole angle (°)", xticks=[-10, 0, 10])
@@ -212,12 +210,13 @@ def draw_fall():
     middle.plot([], color="0.75", label="V(s) in each of them")
     middle.set(ylabel="V(s)", ylim=(-1.45, -0.25))
     middle.legend(loc="lower left")
-    bottom.bar(steps, mean, color=np.where(mean < 0, RED, GREEN), width=0.8)
+    bottom.bar(steps, mean, yerr=advantages.std(axis=0) / 10, color=np.where(mean < 0, RED, GREEN),
+               width=0.8, error_kw={"elinewidth": 0.8})
     bottom.axhline(0, color="black", linewidth=0.8)
     bottom.text(-50.4, 0.032, "still up: better than expected", color=GREEN)
     bottom.text(-19, -0.06, "about to fall:\nworse than expected", color=RED, ha="right")
-    bottom.set(ylabel="mean advantage A", xlabel="steps until the fall", xlim=(-50.8, 2.2),
-               ylim=(-0.1, 0.05))
+    bottom.set(ylabel="mean advantage A\n(± standard error)", xlabel="steps until the fall",
+               xlim=(-50.8, 2.2), ylim=(-0.11, 0.05))
     return figure
 
 
@@ -292,13 +291,12 @@ def draw_baseline():
     panels[1].set_ylabel("% of samples")
     panels[2].set_xlabel("push on the log-odds of right by one sample:\n"
                          "(a − π(right))·X, with a = 1 for right, 0 for left")
-    for panel, kind, values in zip(errors, recorded.KINDS, load("rollouts")["errors"]):
-        by_rewards, by_lambda = values
+    for panel, kind, (by_rewards, by_lambda) in zip(
+            errors, recorded.KINDS, load("rollouts")["errors"]):
         panel.plot(by_rewards[:, 0], "o-", color="black", label="n rewards, then V")
         panel.plot(abs(by_rewards[:, 2]), ":", color="black", label="its bias")
         panel.plot(by_lambda[:, 0], "o-", color=ORANGE, label="GAE with λ", zorder=1.5)
-        panel.plot(2, by_rewards[2, 0], "o", color=BLUE, markersize=9)
-        panel.plot(6, by_rewards[6, 0], "o", color=GREEN, markersize=9)
+        panel.scatter([2, 6], by_rewards[[2, 6], 0], 80, [BLUE, GREEN], zorder=3)
         panel.set(title=kind, ylim=(0, 0.026), ylabel="error (root mean square)")
         panel.set_xticks(range(7), [f"{n:g}\n{1 - 1 / n:g}".replace("inf", "∞")
                                     for n in recorded.REWARDS])

@@ -36,7 +36,7 @@ def draw(path, language):
 class Column:
     """What the film shows of one network: the cart, π and V."""
     def __init__(self, cart, policy, values, name, language):
-        rows = load("episodes")[f"film {name}"]  # see `play_for_film` in record.py
+        rows = load("episodes")[f"film {name}"]  # see `film_rows` in record.py
         self.states, self.steps, self.fallen = rows[:, :4], rows[:, 4], rows[:, 5] > 0
         frames, weights = networks()[name]
         self.p, self.v = forward(weights, self.states)

@@ -76,17 +76,12 @@ def pushes():
     return dict(zip(names, load("rollouts")["pushes"]))
 
 
-def advantages(delta, weights):
-    """Of the first ten steps of each rollout (rollouts, 10). An advantage is the sum of delta, now
-    and later, with these weights."""
-    last = delta.shape[1]
-    return np.stack([delta[:, t:] @ weights[:last - t] for t in range(10)], axis=1)
-
-
-def updates(score, advantages):
+def updates(score, delta, weights):
     """The gradients of updates with ten independent samples, the first of ten rollouts, and of
-    updates with ten successive steps, the first of one rollout (fewer if it ends sooner)."""
-    pushes = score[:, :10] * advantages
+    updates with ten successive steps, the first of one rollout (fewer if it ends sooner). An
+    advantage is the sum of delta, now and later, with these weights."""
+    advantages = [delta[:, t:] @ weights[:delta.shape[1] - t] for t in range(10)]
+    pushes = score[:, :10] * np.transpose(advantages)
     steps = np.count_nonzero(score[:, :10], axis=1)
     return pushes[:, 0].reshape(-1, 10).mean(axis=1), pushes.sum(axis=1) / steps
 
@@ -107,23 +102,22 @@ def errors(r, v, score):
     the end of an episode on; score is the derivative of log π(a|s)."""
     delta = r[:, :-1] + GAMMA * v[:, 1:] - v[:, :-1]
     later = np.arange(delta.shape[1])
-    unbiased = updates(score, advantages(delta, GAMMA ** later))
-
-    def compare(weights):
-        gradients = updates(score, advantages(delta, weights))
-        return [error(*pair) for pair in zip(gradients, unbiased)]
-    by_rewards = [compare(GAMMA ** later * (later < n)) for n in REWARDS]
-    by_lambda = [compare((GAMMA * (1 - 1 / n)) ** later) for n in REWARDS]
-    return np.array([by_rewards, by_lambda]).transpose(2, 0, 1, 3)
+    unbiased = updates(score, delta, GAMMA ** later)
+    by_rewards = [GAMMA ** later * (later < n) for n in REWARDS]
+    by_lambda = [(GAMMA * (1 - 1 / n)) ** later for n in REWARDS]
+    found = [[error(*pair) for pair in zip(updates(score, delta, weights), unbiased)]
+             for weights in by_rewards + by_lambda]
+    return np.reshape(found, (2, len(REWARDS), 2, 3)).transpose(2, 0, 1, 3)
 
 
 def statistics():
     """The numbers that the pages quote."""
     _, v, _, advantages = falls()
     mean, samples = advantages.mean(axis=0), pushes()
+    negative = mean < -2 * advantages.std(axis=0) / 100 ** 0.5  # by two standard errors
     found = {"falls with a lower V in the last step than 30 before": sum(v[:, -2] < v[:, -32]),
              "lowest V in the last step": v[:, -2].min(),
-             "last steps in which the mean advantage is negative": np.argmax(mean[::-1] >= 0),
+             "last steps in which the mean advantage is negative": np.argmin(negative[::-1]),
              "steps before the end of the lowest mean advantage": 50 - mean.argmin()}
     frames, loss = smooth(load("run")["loss/critic"])
     scores = np.interp(frames[loss < SMALL], *load("run")["mean"].T)
