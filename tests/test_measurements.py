@@ -61,7 +61,9 @@ def test_runs_with_the_same_seeds_are_compared_in_pairs():
 
 def test_the_pages_tables_are_what_threads_py_prints():
     """Each row: medians, ratios and intervals, bold where p is below 0.05."""
+    lesson = (ROOT / "README.md").read_text(encoding="utf-8")
     page = (ROOT / "tests" / "measurements" / "README.md").read_text(encoding="utf-8")
+    assert "\n" + "\n".join(threads.lesson()) + "\n\n" in lesson
     for name in threads.TABLES:
         assert "\n" + "\n".join(threads.table(name)) + "\n\n" in page
 

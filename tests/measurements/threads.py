@@ -6,6 +6,7 @@ is in there already isn't measured again. Without a TABLE, it only shows all of 
 """
 import argparse
 import json
+import re
 
 import benchmark
 import numpy as np
@@ -48,6 +49,10 @@ TABLES = {"cartpole": (("--task", "cartpole"), CASES),
           "worlds": (("--task", "worlds"), cases_of_worlds())}
 
 
+LESSON = ("1 thread", "2 threads", REFERENCE, "32 threads", "8 threads, all cores",
+          "8 threads, rate × 2", "8 that wait", "8 that wait, rate × 2", "8 that wait, rate × 4")
+
+
 def path(name):
     return HERE / "data" / f"{name}.json"
 
@@ -82,20 +87,38 @@ def reference(case):
     return ", ".join([REFERENCE, *kept])
 
 
+def compared(name):
+    """{case: its median of frames, and its ratio to the reference in words}"""
+    rows = load(name)
+    frames = {case: results.column(rows[case], FRAMES) for case in TABLES[name][1]}
+    found = results.compare({case: (own, frames[reference(case)])
+                             for case, own in frames.items() if case != reference(case)},
+                            paired=True)
+    return {case: (np.median(own), results.ratio_in_words(*found[case]) if case in found else "1")
+            for case, own in frames.items()}
+
+
 def table(name):
     """The rows of a table of the page of measurements."""
     rows = load(name)
-    frames = {case: results.column(rows[case], FRAMES) for case in TABLES[name][1]}
-    compared = results.compare({case: (own, frames[reference(case)])
-                                for case, own in frames.items() if case != reference(case)},
-                               paired=True)
-    for case, own in frames.items():
-        learned = f"{np.isfinite(own).sum()} of {len(own)}"
-        median = f"{np.median(own):,.0f}" if np.isfinite(np.median(own)) else "–"
-        words = results.ratio_in_words(*compared[case]) if case in compared else "1"
-        seconds = f"{np.median(results.column(rows[case], SECONDS)):.2f}"
+    seconds = {case: np.median(results.column(rows[case], SECONDS)) for case in TABLES[name][1]}
+    for case, (median, ratio) in compared(name).items():
+        learned = sum(row[FRAMES] is not None for row in rows[case])
         failed = sum(row[FAILED] for row in rows[case])
-        yield f"| {case} | {learned} | {median} | {words} | {seconds} | {failed} |"
+        frames = f"{median:,.0f}" if np.isfinite(median) else "–"
+        time = seconds[case] / seconds[reference(case)]
+        time = f"{time:.2f}" if np.isfinite(median) else "–"
+        yield f"| {case} | {learned} of {len(rows[case])} | {frames} | {ratio} | {time} | {failed} |"
+
+
+def lesson():
+    """The rows of the lesson's table."""
+    tables = [compared(name) for name in ("cartpole", "from_0", "acrobot")]
+    for case in LESSON:
+        cells = [f"{median:,.0f}" if ratio == "1" else
+                 f"{median:,.0f} · " + re.sub(r", p[^*]*", "", ratio)
+                 for median, ratio in (table[case] for table in tables)]
+        yield f"| {case} | {' | '.join(cells)} |"
 
 
 def main():
@@ -106,6 +129,7 @@ def main():
         parser.error(f"there is no table {', '.join(sorted(unknown))}")
     for name in args.tables:
         measure(name)
+    print("the lesson's", *lesson(), sep="\n")
     for name in TABLES:
         print(name, *table(name), sep="\n")
 
