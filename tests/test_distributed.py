@@ -178,19 +178,6 @@ def test_frames_and_values_arrive_under_the_saving_lock(server_process, workers)
     np.testing.assert_equal(values(server), server_process.look.remote().values)
 
 
-def test_a_bad_gradient_is_never_sent(server_process, rng):
-    """One that isn't finite would spoil the server's weights for all workers."""
-    built, before = worker(server_process), server_process.look.remote().values
-    samples = helpers.batch(rng)
-    weights = built.values(built.server.weights)
-    samples[2][3] = np.nan  # a return
-    for brain in built.brains:
-        with pytest.raises(tf.errors.InvalidArgumentError, match="the gradient isn't finite"):
-            helpers.update(brain, *samples)
-    np.testing.assert_equal(server_process.look.remote().values, before)
-    assert helpers.same(built.values(built.server.weights), weights)
-
-
 def test_a_stopped_learner_waits_for_no_answer(server_process, fake_ray):
     """Otherwise Ctrl-C could take a minute."""
     built = worker(server_process)

@@ -91,30 +91,6 @@ def test_ctrl_c_and_sigterm_save_however_often(tmp_path, signals, pause):
     assert (status, err) == (INTERRUPTED, f"Stopped after {frames} frames\n")
 
 
-class Filming(a3c.Environment):
-    """Presses Ctrl-C when the first picture of a film is drawn. Then the film fails, as when Ctrl-C
-    has ended ffmpeg, too. Any policy passes."""
-    def make(self, render_mode=None):
-        def press():
-            os.kill(os.getpid(), signal.SIGINT)
-            self.progress.wait_for_stop(60)
-            raise BrokenPipeError
-        a3c.LEARNED_MEAN = 0
-        env = super().make(render_mode)
-        if render_mode is not None:
-            env.render = press
-        return env
-
-
-@posix
-def test_ctrl_c_while_a_film_is_made(tmp_path):
-    """The script saves and ends with one line, without a traceback of the film that fails."""
-    status, out, err = finish(start_with(Filming, "--workers", 1, cwd=tmp_path))
-    frames = frames_saved(tmp_path / "saved")
-    assert (status, err) == (INTERRUPTED, f"Stopped after {frames} frames\n")
-    assert f"Learned after {frames} frames" in out and "Test episode" not in out
-
-
 @posix
 @pytest.mark.parametrize("place", ["prepare_films", "open_session", "LocalBrain._build_graph",
                                    "ParameterServer.initialize", "open_curves"])
@@ -184,23 +160,6 @@ def test_an_error_names_the_thread_that_failed(tmp_path, monkeypatch, saved, vic
     assert frames_saved(saved) == noted[0].frames and (not films or noted[0].frames > 50)
 
 
-class RewardsNaN(a3c.Environment):
-    """The second thread gets a reward that isn't a number."""
-    def reward(self, *args):
-        nan = threading.current_thread().name == "local_thread2"
-        return float("nan") if nan else super().reward(*args)
-
-
-def test_a_gradient_of_nan_names_its_thread(tmp_path, saved):
-    """It ends the run. What is saved is finite, so that a user can go on from it."""
-    words = "--render", "none", "--workers", 2
-    status, out, err = finish(start_with(RewardsNaN, *words, cwd=tmp_path))
-    assert status == FAILED and "earned" not in out  # neither Learned nor Not learned
-    last = "RuntimeError: local_thread2 failed: InvalidArgumentError: the gradient isn't finite"
-    assert err.splitlines()[-1].startswith(last), err
-    assert frames_saved(saved) > 50
-
-
 class DiskFull(a3c.Environment):
     """When learning begins, no file may grow beyond 1000 bytes any more. Any policy passes."""
     def run(self):
@@ -212,36 +171,39 @@ class DiskFull(a3c.Environment):
 
 
 @posix
-def test_a_last_save_that_fails_is_one_line(tmp_path, saved):
-    """Here because the disk is full. The old checkpoint stays."""
-    words = "--render", "none", "--workers", 1, "--max-frames", 50
-    status, out, err = finish(start_with(DiskFull, *words, cwd=tmp_path))
-    assert (status, err.count("\n")) == (FAILED, 1) and err.startswith("saving failed: "), err
-    assert "File too large" in err and frames_saved(saved) == 50
-
-
-@posix
-def test_a_policy_not_saved_is_not_called_learned(tmp_path):
-    """Nor is it filmed. A line says that saving has failed, because the disk is full."""
+def test_a_policy_not_saved_is_not_called_learned(tmp_path, saved):
+    """Nor is it filmed. One line says that saving has failed, because the disk is full, and the
+    old checkpoint stays."""
     status, out, err = finish(start_with(DiskFull, "--workers", 1, cwd=tmp_path))
     assert (status, err.count("\n")) == (FAILED, 1) and err.startswith("saving failed: "), err
-    assert "Evaluation: " in out and "Learned" not in out
-    assert not list(tmp_path.glob("movie/A3C/*"))
+    assert "File too large" in err and "Evaluation: " in out and "Learned" not in out
+    assert frames_saved(saved) == 50 and not list(tmp_path.glob("movie/A3C/*"))
 
 
+class NoSpace(a3c.ParameterServer):
+    """No checkpoint can be saved."""
+    def initialize(self):
+        super().initialize()
+        self.checkpoint.saver.save = unittest.mock.Mock(side_effect=OSError("No space"))
+
+
+@pytest.mark.timeout(60)
 def test_a_save_that_fails_ends_a_run(tmp_path, monkeypatch):
-    """One in the middle of it: the run ends long before its last frame."""
-    class Server(a3c.ParameterServer):
-        def initialize(self):
-            super().initialize()
-            noted.append(self.progress)
-            self.checkpoint.saver.save = unittest.mock.Mock(side_effect=OSError("No space"))
-    noted = []
+    """One in the middle of it: this run would not end by itself."""
     monkeypatch.setattr(a3c, "SAVE_SECONDS", 0)  # it looks once a second
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 200)  # which no mean exceeds
     with pytest.raises(SystemExit, match="^saving failed: No space$"):
-        run("--checkpoint", tmp_path, "--max-frames", 300_000, server_class=Server)
-    assert noted[0].frames < 300_000
+        run("--checkpoint", tmp_path, "--max-frames", 10 ** 9, server_class=NoSpace)
+
+
+def test_a_last_save_that_fails_is_told_after_ctrl_c(tmp_path):
+    """A run that is interrupted has a last save, too."""
+    class Interrupted(a3c.Environment):
+        def run(self):
+            self.progress.interrupt()
+            return super().run()
+    with pytest.raises(SystemExit, match="^saving failed: No space$"):
+        run("--checkpoint", tmp_path, server_class=NoSpace, environment_class=Interrupted)
 
 
 @posix

@@ -9,8 +9,7 @@ import unittest.mock
 import numpy as np
 import pytest
 from helpers import (
-    LEARNED, NOT_LEARNED, ROOT, Built, a3c, averages, film_lengths, finish, put, refusal, run, same,
-    start, tf)
+    LEARNED, NOT_LEARNED, ROOT, Built, a3c, film_lengths, finish, put, refusal, run, start)
 from reference import forward
 
 pytest.importorskip("gymnasium")  # classic Gym plays them, too, but names its games otherwise
@@ -123,8 +122,7 @@ REFUSED = [(memory, ga3c), (memory_pendulum, ga3c), (memory_pong, ga3c)]
     pair for pair in itertools.product(LEARNED_THERE, TOGETHER) if pair not in REFUSED])
 def test_what_goes_with_what(given_to_main, fake_ray, variant, program):
     """With a variant's classes the other program trains every weight, too briefly to learn."""
-    processes = ["--processes", 1] if program is distributed else []
-    status, server = run("--max-frames", 100, "--workers", 2, *processes, main=program.main,
+    status, server = run("--max-frames", 100, "--workers", 2, main=program.main,
                          **given_to_main(variant))
     assert status == NOT_LEARNED
     assert not any(map(np.array_equal, server.first, server.session.run(server.weights)))
@@ -176,8 +174,7 @@ def test_shared_sums_count_each_state_once(normalized, fake_ray, program):
                 batches.append(np.array([s for s, *_ in self.train_queue]))
             super().update_parameter_server()
     batches, add = [], np.mean if program is synchronous else np.sum
-    more = ["--processes", 1] if program is distributed else []
-    _, server = run("--max-frames", 500, *more, main=program.main, server_class=normalized[0],
+    _, server = run("--max-frames", 500, main=program.main, server_class=normalized[0],
                     brain_class=Brain)
     number, total, squares = server.session.run(server.weights[0])
     np.testing.assert_allclose(number, 1 + sum(add(np.ones_like(s), axis=0) for s in batches))
@@ -204,8 +201,7 @@ def test_a_variable_outside_the_loss_stays(fake_ray, program):
         def _build_model(self):
             a3c.layer("unused", 2, 3)
             return super()._build_model()
-    more = ["--processes", 1] if program is distributed else []
-    status, server = run("--max-frames", 50, *more, main=program.main, server_class=Server)
+    status, server = run("--max-frames", 50, main=program.main, server_class=Server)
     unused, *used = server.session.run(server.weights)
     assert status == NOT_LEARNED and np.array_equal(unused, server.first[0])
     assert not np.array_equal(used[-1], server.first[-1])
@@ -241,16 +237,3 @@ def test_all_threads_end_whichever_fails_first(build, program, name, owner, meth
     with pytest.raises(ValueError, match="on purpose"):
         built.run()
     assert built.progress.failure[1] == name
-
-
-@pytest.mark.parametrize("program", [ga3c, synchronous])
-def test_a_bad_gradient_moves_no_shared_weight(build, monkeypatch, program):
-    """One that isn't finite changes nothing that the optimizer or a round keeps either."""
-    monkeypatch.setattr(a3c.Environment, "reward", lambda *step: np.nan)
-    built = build(program, learners=3)
-    kept = sum(getattr(built.server, "kept", {}).values(), [])  # the gradients of a round
-    shared = [*built.server.weights, *averages(built.server), *kept]
-    before = built.values(shared)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="the gradient isn't finite"):
-        built.run()
-    assert same(built.values(shared), before)

@@ -39,16 +39,6 @@ def learned(tmp_path_factory):
     return folder, out
 
 
-def test_a_run_learns_and_says_so(learned):
-    """It evaluates until a mean exceeds 199, and then ends with test episodes."""
-    first, *_, end, films, one, two = learned[1].splitlines()
-    assert first == "Seed 1, 8 learning threads"
-    assert end.startswith("Learned after ") and films.startswith("Films: ")
-    assert one.startswith("Test episode 1: score ") and two.startswith("Test episode 2: score ")
-    *failed, passed = numbers(r"^Evaluation: mean (\S+) of 10", learned[1])
-    assert max(failed, default=0) <= 199 < passed
-
-
 def test_films_show_every_step(learned):
     """In each film, one picture for each step, and one for the start. All show the cart."""
     folder, out = learned
@@ -504,17 +494,3 @@ def test_only_the_latest_checkpoints_stay(tmp_path):
         server.progress.frames = frames
         server.checkpoint.save()
     assert len(list(tmp_path.glob("*.index"))) == 5
-
-
-def test_a_last_save_that_fails_is_told_after_ctrl_c(tmp_path):
-    class Server(a3c.ParameterServer):
-        def initialize(self):
-            super().initialize()
-            self.checkpoint.saver.save = unittest.mock.Mock(side_effect=OSError("No space"))
-
-    class Interrupted(a3c.Environment):
-        def run(self):
-            self.progress.interrupt()
-            return super().run()
-    with pytest.raises(SystemExit, match="^saving failed: No space$"):
-        run("--checkpoint", tmp_path, server_class=Server, environment_class=Interrupted)
