@@ -32,17 +32,17 @@ def test_world_minus_1_exchanges_the_actions(environment):
         assert set(normal[:, 4]) == {1} and set(exchanged[:, 4]) == {-1}
 
 
-def test_a_learner_stays_in_a_world(monkeypatch, environment):
-    """For EPISODES of its own episodes. Then it draws one of the two."""
+def test_a_learner_changes_its_world_now_and_then(monkeypatch, environment):
+    """After EPISODES of its own episodes. It draws the first."""
     monkeypatch.setattr(two_worlds, "EPISODES", 3)
     worlds = []
-    for _ in range(60):
+    for _ in range(7):
         environment.run()
         worlds.append(environment.env.unwrapped.world)
-    first, *others = (worlds[i::3] for i in range(3))
-    assert others == [first, first]
-    changes = sum(before != after for before, after in zip(first, first[1:]))
-    assert 3 < changes < 17  # of 19
+    first = worlds[0]
+    assert worlds == [first, first, first, -first, -first, -first, first]
+    others = [two_worlds.Environment(environment.agent, environment.progress) for _ in range(20)]
+    assert {other.world for other in others} == {1, -1}
 
 
 def test_evaluations_and_films_take_turns(environment):
@@ -52,4 +52,4 @@ def test_evaluations_and_films_take_turns(environment):
         for _ in range(4):
             environment.play(env)
             worlds.append(env.unwrapped.world)
-        assert worlds == [-1, 1, -1, 1]
+        assert worlds in ([1, -1, 1, -1], [-1, 1, -1, 1])

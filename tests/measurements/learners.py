@@ -37,10 +37,10 @@ class Acrobot(a3c.Environment):
 class SameWorld(two_worlds.Environment):
     """All learners are in the same world at a time. The episodes of all of them count."""
     def run(self):
-        block = self.progress.episodes // two_worlds.EPISODES
-        rng = random.Random(f"{self.progress.options.seed} {block}")
-        self.world = rng.choice((1, -1))
-        return super(two_worlds.Environment, self).run()
+        first = random.Random(self.progress.options.seed).choice((1, -1))
+        changes = self.progress.episodes // two_worlds.EPISODES
+        self.world = first * (-1) ** changes
+        return a3c.Environment.run(self)
 
 
 class OffPolicy(synchronous.Agent):
@@ -58,7 +58,7 @@ def main(argv=None):
     add("--ga3c", action="store_true", help="learners as in ga3c.py")
     add("--off-policy", action="store_true", help="the last samples of a round wait for the next")
     add("--block", type=int, default=two_worlds.EPISODES, metavar="N",
-        help="episodes until a learner draws its world anew")
+        help="episodes of a learner in a world")
     add("--same-world", action="store_true", help="all learners are in the same world at a time")
     own, words = parser.parse_known_args(argv)
 

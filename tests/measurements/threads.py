@@ -33,7 +33,7 @@ def cases_of_worlds():
     given = {case: CASES[case] for case in ("1 thread", REFERENCE, "2 threads", "32 threads")}
     given["8 in the same world"] = "--workers", 8, "--same-world"
     cases = {f"{case}, {block} episodes": (*given[case], "--block", block)
-             for block in (200, 50, 25, 1) for case in given
+             for block in (200, 25, 1) for case in given
              if block == 200 or case not in ("2 threads", "32 threads")}
     for case in "1 thread", REFERENCE, "8 that wait":
         cases[f"{case}, 200 episodes, from 0"] = (*CASES[case], "--from-0")

@@ -13,6 +13,7 @@ import unittest.mock
 import benchmark
 import numpy as np
 import results
+from scipy import stats
 
 sys.path.insert(0, str(benchmark.VARIANTS))
 import learners
@@ -26,7 +27,7 @@ LATE = 40_000  # frames
 GOOD, BAD = 195, 100  # mean scores
 WORLDS = 1, -1
 REFERENCE = "8 threads"
-# {case: learners, the class of their environments, episodes until a world is drawn anew}
+# {case: learners, the class of their environments, episodes in a world}
 CASES = {f"{name}, {block} episodes": (number, environment, block) for block in (200, 25)
          for name, number, environment in (
              ("1 thread", 1, two_worlds.Environment), ("8 threads", 8, two_worlds.Environment),
@@ -90,35 +91,40 @@ def measure():
 
 
 def first(reached):
-    """The frames when each run first reached something, or infinity. reached: (runs, evaluations)"""
+    """The frames when each run first reached something (runs, evaluations), or infinity."""
     frames = EVERY * (1 + np.argmax(reached, axis=1))
     return np.where(reached.any(axis=1), frames, np.inf)
 
 
 def summary(runs):
     """Of each run: the frames until both worlds had been played, the frames until an evaluation
-    first averaged 195 in both, the mean score in the worse world since LATE, and how often a world
-    in which the policy had once averaged 195 was below 100, in evaluations since LATE."""
+    first averaged 195 in both and, since LATE, the mean score in the worse world and how many
+    evaluations, in %, averaged less than 100 in a world in which one before had averaged 195."""
     scores, in_world_1 = runs[:, :, :2].astype(float), runs[:, :, 2].astype(float)
-    met = np.maximum(first(in_world_1 > 0), first(in_world_1 < 1))
-    good = first(scores.min(axis=2) >= GOOD)
+    played = np.maximum(first(in_world_1 > 0), first(in_world_1 < 1))
+    worse = scores.min(axis=2)
     once_good = np.maximum.accumulate(scores >= GOOD, axis=1)
-    lost = (once_good & (scores < BAD)).any(axis=2)
-    late = slice(LATE // EVERY - 1, None)
-    return met, good, scores.min(axis=2)[:, late].mean(axis=1), lost[:, late].mean(axis=1)
+    forgotten = (once_good & (scores < BAD)).any(axis=2)
+    late = np.arange(1, 1 + worse.shape[1]) * EVERY >= LATE
+    return (played, first(worse >= GOOD), worse[:, late].mean(axis=1),
+            100 * forgotten[:, late].mean(axis=1))
 
 
 def show():
     with np.load(DATA) as data:
         found = {case: summary(data[case]) for case in CASES}
-    for case, (met, good, worse, lost) in found.items():
-        reference = found[REFERENCE + case[case.index(","):]]
-        print(f"{case}: both worlds played after a median of {np.median(met):,.0f} frames, good in "
-              f"both after {np.median(good):,.0f} (never: {np.isinf(good).sum()} of {len(good)})")
-        for what, own, other in (("mean score in the worse world", worse, reference[2]),
-                                 ("evaluations with a lost world", 100 * lost,
-                                  100 * reference[3])):
-            print(f"  {what}: mean {own.mean():.1f}, median {np.median(own):.1f}; p = {results.rank_test(own, other, paired=True):.2g}")
+    references = {case: REFERENCE + case[case.index(","):] for case in found}
+    p = {i: results.holm({
+        case: stats.wilcoxon(found[case][i] - found[other][i]).pvalue
+        for case, other in references.items() if case != other}) for i in (2, 3)}
+    for case, (played, good, worse, forgotten) in found.items():
+        print(f"{case}: both worlds had been played after {np.median(played):,.0f} frames (median),"
+              f" good in both after {np.median(good):,.0f} (never: {np.isinf(good).sum()} of "
+              f"{len(good)}); after {LATE:,} frames:")
+        for i, what, own in ((2, "score in the worse world", worse),
+                             (3, "% of evaluations with a forgotten world", forgotten)):
+            end = f", p = {p[i][case]:.2g}" if case in p[i] else ""
+            print(f"    {what}: mean {own.mean():.1f}{end}")
 
 
 def main():

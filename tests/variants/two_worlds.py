@@ -4,9 +4,10 @@ In world 1 everything is as usual. In world -1 left and right are exchanged, so 
 in one world is wrong in the other. The state has a fifth number, the world, and one network can
 learn both.
 
-A learner stays in its world for EPISODES episodes of its own, and then draws one anew. If it learns
-alone, the network sees one world for a long time, and forgets the other. Of eight learners some are
-usually in each world. An evaluation takes turns, and passes only if the policy is good in both.
+A learner changes its world after every EPISODES episodes of its own, and draws the first one. If it
+learns alone, the network sees one world for a long time, and forgets the other. Of eight learners
+some are nearly always in each world. The episodes of an evaluation take turns, and it passes only
+if the policy is good in both.
 
 What to look at: with `--workers 1` many evaluations fail, because the threshold is reached in one
 world while the other is forgotten. With eight threads few do.
@@ -18,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import a3c_cartpole as a3c
 from a3c_cartpole import gym, np
 
-EPISODES = 200  # a learner's own, until it draws a world anew
+EPISODES = 200  # of a learner in a world, before it changes
 
 
 class World(gym.Wrapper):
@@ -36,8 +37,10 @@ class World(gym.Wrapper):
 
 
 class Environment(a3c.Environment):
-    world = 1  # of this thread
-    episodes = 0  # from which this thread has learned
+    def __init__(self, agent, progress):
+        super().__init__(agent, progress)
+        self.world = agent.rng.choice((1, -1))  # of this thread
+        self.episodes = 0  # from which this thread has learned
 
     def make(self, render_mode=None):
         return World(super().make(render_mode))
@@ -47,10 +50,11 @@ class Environment(a3c.Environment):
         return super().reset(env)
 
     def run(self):
-        if self.episodes % EPISODES == 0:
-            self.world = self.agent.rng.choice((1, -1))
+        score = super().run()
         self.episodes += 1
-        return super().run()
+        if self.episodes % EPISODES == 0:
+            self.world = -self.world
+        return score
 
     def play(self, env):
         self.world = -self.world  # take turns
