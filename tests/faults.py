@@ -387,7 +387,7 @@ FAULTS = {
         ("synchronous.Server.frames", "self.frame", "self.progress.frames")],
     "test_synchronous_learners_all_end": [
         ("synchronous.Server.wait_until", " or len(", " or 9 * len(")],
-    "test_a_rounds_samples_are_of_its_weights": [
+    "test_no_sample_waits_for_the_next_round": [
         ("returns.SegmentReturns.advantage_push_local_brain", "(self.on_policy", "(None")],
     # test_two_worlds.py
     "test_world_minus_1_exchanges_the_actions": [

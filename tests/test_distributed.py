@@ -137,11 +137,12 @@ def test_frames_of_workers_and_earlier_runs_add_up(server_process):
 
 
 def test_the_last_scores_of_a_worker_arrive(fake_ray, server_process, workers):
-    """A score still counts if its episode ends just before its worker does."""
+    """A score still counts if its episode ends just before its worker does. So the main process
+    first finds out which workers have ended, and only then asks for scores."""
     def wait(tasks, **options):
         built.progress.episode_ended(20.0)
         play(built)
-        return tasks, []
+        return tasks, []  # the worker has ended
     fake_ray.wait, built = wait, worker(server_process)
     assert workers.next_score() == 20.0
     with pytest.raises(a3c.Stopped):  # no worker is left

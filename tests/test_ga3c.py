@@ -1,9 +1,8 @@
 """ga3c.py: whose states and samples wait in its queues, and what becomes of them."""
-import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import a3c, batch, update
+from helpers import a3c, batch, options, update
 
 pytest.importorskip("gymnasium")
 import ga3c
@@ -41,16 +40,18 @@ def test_ga3cs_age_counts_updates(build, rng, points):
 
 
 def test_ga3cs_last_samples_are_still_taken():
-    """At the trainer's first look the learner still plays. At the second it has ended."""
-    def learners():
-        if next(plays):
-            return {"local_thread1", "trainer1"}
-        samples.put("the last samples")
-        return {"trainer1"}
-    progress, plays = unittest.mock.MagicMock(), iter([True, False])
-    progress.stopped = False
-    type(progress).learning_threads = unittest.mock.PropertyMock(side_effect=learners)
-    samples = ga3c.Queue(progress, maxsize=1)
+    """A learner queues them and ends, just when the trainer, whose queue is still empty, looks
+    whether anybody is left."""
+    class Progress(a3c.Progress):
+        @property
+        def learning_threads(self):
+            samples.put("the last samples")
+            return {"trainer1"}
+
+        @learning_threads.setter
+        def learning_threads(self, names):
+            pass
+    samples = ga3c.Queue(Progress(options()), maxsize=1)
     assert samples.take() == "the last samples"
 
 

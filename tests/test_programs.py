@@ -88,13 +88,16 @@ def test_settings_are_the_scripts_or_on_the_page(given_to_main, program, words, 
 
 def test_programs_can_be_configured_in_turn(monkeypatch, given_to_main):
     """Each gets its own settings, whichever came before, and what the user has set stays."""
-    monkeypatch.setattr(a3c, "LOSS_V", 0.25)
-    programs = memory, pong, memory_pendulum, clipped, pendulum, memory_pong, memory, clipped
-    before, found = a3c.constants(), {}
-    for program in programs:
+    def constants(program):
         given_to_main(program)
-        assert found.setdefault(program, a3c.constants()) == a3c.constants()
-    assert found[clipped] == before and all(now["LOSS_V"] == 0.25 for now in found.values())
+        return a3c.constants()
+    monkeypatch.setattr(a3c, "LOSS_V", 0.25)
+    before = a3c.constants()
+    first = constants(memory)
+    for program in pong, memory_pendulum, pendulum, memory_pong, two_worlds:
+        assert constants(program)["LOSS_V"] == 0.25
+    assert constants(memory) == first
+    assert constants(clipped) == before  # it changes none
 
 
 @pytest.mark.parametrize("variant, owner, name, value, error", [

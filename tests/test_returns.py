@@ -17,7 +17,8 @@ import returns
     (memory_pong, a3c.LocalBrain, [1] * 20, 0.99 * 1)])
 def test_a_loss_with_memory_has_generalized_advantages(
         put_back, rng, variant, without_memory, actions, gamma_lambda):
-    """It and its gradients equal those of a brain without memory that is given these advantages."""
+    """The advantages are summed here in plain Python, with the variant's own γλ. A brain without
+    memory that is given them has the same loss, and the same gradients."""
     variant.configure()
     brain = object.__new__(variant.Brain)  # its loss needs no network
     delta = rng.normal(size=20)

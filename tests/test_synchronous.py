@@ -87,8 +87,9 @@ def test_synchronous_learners_all_end(monkeypatch, learned_mean, wanted):
 
 
 @pytest.mark.parametrize("on_policy", [True, False])
-def test_a_rounds_samples_are_of_its_weights(build, monkeypatch, on_policy):
-    """All ten steps of a learner. In the script's way, the last four wait for the next round."""
+def test_no_sample_waits_for_the_next_round(build, monkeypatch, on_policy):
+    """A learner queues all ten of its steps. In the script's way, it queues six at first, and the
+    last four wait."""
     def update(brain, really=synchronous.Brain.update_parameter_server):
         sizes.append(len(brain.train_queue))
         really(brain)

@@ -104,7 +104,7 @@ def show_values(program):
 
 
 def compare(rows):
-    """{(number, FRAMES or EARLY): ratio to the unchanged script or to exercise 15, its bounds, p}"""
+    """{(number, FRAMES or EARLY): ratio to the unchanged script, or to 15; its bounds; p}"""
     with_15 = {number for number in rows if number.endswith("+15")}
     return compare_with("0", rows.keys() - with_15, rows) | compare_with("15", with_15, rows)
 

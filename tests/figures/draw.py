@@ -312,7 +312,7 @@ def draw_worlds():
     one, eight, same = (f"{name}, 200 episodes" for name in
                         ("1 thread", "8 threads", "8 in the same world"))
     figure = plt.figure(figsize=(WIDTH, 4.4))
-    panels = figure.subplot_mosaic([[one, "all"], [eight, "all"]], sharex=True, sharey=True)
+    panels = figure.subplot_mosaic([[one, "all"], [eight, "all"]], sharex=True)
     for case in one, eight:
         run, panel = data[case][SHOWN_SEED].astype(float), panels[case]
         panel.set_title(f"{case.split(',')[0]}, one run")
@@ -320,14 +320,16 @@ def draw_worlds():
         for i, color, bounds in (0, BLUE, (212, middle)), (1, ORANGE, (middle, 228)):
             panel.plot(frames, run[:, i], color=color, linewidth=1.8)
             panel.fill_between(frames, *bounds, color=color, step="pre", linewidth=0)
+        panel.set(ylim=(0, 232), yticks=[0, 100, 200])
     panels[one].plot([], color=BLUE, label="score in world 1")
-    panels[one].plot([], color=ORANGE, label="score in world −1; the strip: episodes in it")
+    panels[one].plot([], color=ORANGE, label="score in world −1 (strip: episodes in it)")
     for case, color in (one, "black"), (eight, GREEN), (same, RED):
         worse = data[case][:, :, :2].min(axis=2).astype(float)
         panels["all"].plot(frames, worse.mean(axis=0), color=color, linewidth=2.2,
                            label=case.split(",")[0])
     panels["all"].set_title("score in the worse world, mean of 50 runs")
     panels["all"].legend(loc="lower right")
+    panels["all"].set(xlim=(0, 100_000), ylim=(0, 205), xticks=[0, 50_000, 100_000])
     panels["all"].xaxis.set_major_formatter(THOUSANDS)
     figure.supxlabel("frames of all threads", size=10)
     figure.legend(*panels[one].get_legend_handles_labels(), ncols=2, **ABOVE)

@@ -1,4 +1,6 @@
-"""The learners that threads.py compares: python tests/measurements/learners.py (--help)
+"""The learners that threads.py compares. runner.py starts them:
+
+python tests/measurements/runner.py tests/measurements/learners.py --task cartpole
 
 Acrobot is as on the variants' page. Other options go to the program.
 """

@@ -5,6 +5,7 @@ case learns with seeds 0 to 49, and the cases take turns. All results go into da
 is in there already isn't measured again. Without a TABLE, it only shows all of them.
 """
 import argparse
+import collections
 import json
 import re
 
@@ -18,107 +19,112 @@ LIMIT, LIMIT_OF_WORLDS = 400_000, 300_000  # frames; a run that needs more hasn'
 FRAMES, SECONDS, FAILED, GRADIENTS, EPISODES = range(5)  # what a row holds
 REFERENCE = "8 threads"
 RATES = {"½": 0.5, "2": 2, "4": 4}
-
-# {case: options of learners.py}
-CASES = {"1 thread": ("--workers", 1), "2 threads": ("--workers", 2),
-         REFERENCE: ("--workers", 8), "32 threads": ("--workers", 32),
-         "8 threads, all cores": ("--workers", 8, "--set", "SHARE_ONE_CORE", False),
-         "8 that wait": ("--workers", 8, "--wait"),
-         "8 that wait, off-policy": ("--workers", 8, "--wait", "--off-policy")}
-CASES |= {f"{case}, rate × {x}": (*CASES[case], "--rate", rate)
-          for case in ("1 thread", REFERENCE, "8 that wait") for x, rate in RATES.items()}
+# Options of learners.py, and the name of the case that this one is compared with
+Case = collections.namedtuple("Case", "options reference", defaults=[REFERENCE])
+LESSON = ("1 thread", "2 threads", REFERENCE, "32 threads", "8 threads, rate × 2",
+          "8 that wait", "8 that wait, rate × 2", "8 that wait, rate × 4")  # in the lesson's table
 
 
-def cases_of_worlds():
-    given = {case: CASES[case] for case in ("1 thread", REFERENCE, "2 threads", "32 threads")}
-    given["8 in the same world"] = "--workers", 8, "--same-world"
-    cases = {f"{case}, {block} episodes": (*given[case], "--block", block)
-             for block in (200, 25, 1) for case in given
-             if block == 200 or case not in ("2 threads", "32 threads")}
-    for case in "1 thread", REFERENCE, "8 that wait":
-        cases[f"{case}, 200 episodes, from 0"] = (*CASES[case], "--from-0")
+def learners():
+    """{name: case} of learners that differ in number, rate, or whether they wait."""
+    options = {"1 thread": ("--workers", 1), "2 threads": ("--workers", 2),
+               REFERENCE: ("--workers", 8), "32 threads": ("--workers", 32),
+               "8 that wait": ("--workers", 8, "--wait"),
+               "8 that wait, off-policy": ("--workers", 8, "--wait", "--off-policy")}
+    for name in "1 thread", REFERENCE, "8 that wait":
+        for x, rate in RATES.items():
+            options[f"{name}, rate × {x}"] = *options[name], "--rate", rate
+    return {name: Case(own) for name, own in options.items()}
+
+
+def worlds():
+    """{name: case} of learners in two worlds, which they change after so many episodes."""
+    alone, eight, cases = ("--workers", 1), ("--workers", 8), {}
+    for block in 200, 25, 1:
+        length = f"{block} episode{'s' * (block > 1)}"
+        given = {"1 thread": alone, REFERENCE: eight,
+                 "8 in the same world": (*eight, "--same-world")}
+        if block == 200:
+            given |= {"2 threads": ("--workers", 2), "32 threads": ("--workers", 32)}
+        for name, own in given.items():
+            cases[f"{name}, {length}"] = Case((*own, "--block", block), f"{REFERENCE}, {length}")
+    for name, own in ("1 thread", alone), (REFERENCE, eight), ("8 that wait", (*eight, "--wait")):
+        cases[f"{name}, 200 episodes, from 0"] = Case(
+            (*own, "--from-0"), f"{REFERENCE}, 200 episodes, from 0")
     return cases
 
 
+ALL_CORES = {"8 threads, all cores": Case(("--workers", 8, "--set", "SHARE_ONE_CORE", False))}
 # {table: options of all its cases, its cases}
-TABLES = {"cartpole": (("--task", "cartpole"), CASES),
+TABLES = {"cartpole": (("--task", "cartpole"), learners() | ALL_CORES),
           "from_0": (("--task", "cartpole", "--from-0"),
-                     CASES | {"8 of ga3c.py": ("--workers", 8, "--ga3c")}),
-          "acrobot": (("--task", "acrobot"),
-                      {case: CASES[case] for case in CASES if "1 thread, rate" not in case}),
-          "worlds": (("--task", "worlds"), cases_of_worlds())}
+                     learners() | {"8 of ga3c.py": Case(("--workers", 8, "--ga3c"))}),
+          "acrobot": (("--task", "acrobot"), {name: case for name, case in learners().items()
+                                              if not name.startswith("1 thread, rate")}),
+          "worlds": (("--task", "worlds"), worlds())}
 
 
-LESSON = ("1 thread", "2 threads", REFERENCE, "32 threads", "8 threads, all cores",
-          "8 threads, rate × 2", "8 that wait", "8 that wait, rate × 2", "8 that wait, rate × 4")
+def path(table):
+    return HERE / "data" / f"{table}.json"
 
 
-def path(name):
-    return HERE / "data" / f"{name}.json"
+def load(table):
+    return json.loads(path(table).read_text()) if path(table).exists() else {}
 
 
-def load(name):
-    return json.loads(path(name).read_text()) if path(name).exists() else {}
-
-
-def learn(seed, name, case):
-    """One run, as a row."""
-    options, cases = TABLES[name]
-    limit = LIMIT_OF_WORLDS if name == "worlds" else LIMIT
-    run = benchmark.learn(seed, HERE / "learners.py", *options, *cases[case],
+def learn(seed, table, name):
+    """One run of a case, as a row."""
+    options, cases = TABLES[table]
+    limit = LIMIT_OF_WORLDS if table == "worlds" else LIMIT
+    run = benchmark.learn(seed, HERE / "learners.py", *options, *cases[name].options,
                           "--max-frames", limit, "--test-episodes", 1)
     seconds = round(run["learning"], 3) if run["learned"] else None
     return [run.get("frames"), seconds, run["failed"], run["gradients"], run.get("episodes")]
 
 
-def measure(name):
-    rows = {case: [] for case in TABLES[name][1]} | load(name)
+def measure(table):
+    cases = TABLES[table][1]
+    rows = {name: [] for name in cases} | load(table)
     for seed in range(SEEDS):
-        for case in TABLES[name][1]:
-            if len(rows[case]) == seed:
-                rows[case].append(learn(seed, name, case))
-        results.keep(rows, path(name))
+        for name in cases:
+            if len(rows[name]) == seed:
+                rows[name].append(learn(seed, table, name))
+        results.keep(rows, path(table))
 
 
-def reference(case):
-    """The case with which this one is compared: eight threads in the same kind of world."""
-    _, *others = case.split(", ")
-    kept = [words for words in others if "episodes" in words or words == "from 0"]
-    return ", ".join([REFERENCE, *kept])
-
-
-def compared(name):
-    """{case: its median of frames, and its ratio to the reference in words}"""
-    rows = load(name)
-    frames = {case: results.column(rows[case], FRAMES) for case in TABLES[name][1]}
-    found = results.compare({case: (own, frames[reference(case)])
-                             for case, own in frames.items() if case != reference(case)},
+def compared(table):
+    """{case: its median of frames, and its ratio to its reference in words}"""
+    rows, cases = load(table), TABLES[table][1]
+    frames = {name: results.column(rows[name], FRAMES) for name in cases}
+    found = results.compare({name: (frames[name], frames[case.reference])
+                             for name, case in cases.items() if name != case.reference},
                             paired=True)
-    return {case: (np.median(own), results.ratio_in_words(*found[case]) if case in found else "1")
-            for case, own in frames.items()}
+    words = {name: results.ratio_in_words(*ratio) for name, ratio in found.items()}
+    return {name: (np.median(frames[name]), words.get(name, "1")) for name in cases}
 
 
-def table(name):
+def show(table):
     """The rows of a table of the page of measurements."""
-    rows = load(name)
-    seconds = {case: np.median(results.column(rows[case], SECONDS)) for case in TABLES[name][1]}
-    for case, (median, ratio) in compared(name).items():
-        learned = sum(row[FRAMES] is not None for row in rows[case])
-        failed = sum(row[FAILED] for row in rows[case])
-        frames = f"{median:,.0f}" if np.isfinite(median) else "–"
-        time = seconds[case] / seconds[reference(case)]
-        time = f"{time:.2f}" if np.isfinite(median) else "–"
-        yield f"| {case} | {learned} of {len(rows[case])} | {frames} | {ratio} | {time} | {failed} |"
+    rows, cases = load(table), TABLES[table][1]
+    seconds = {name: np.median(results.column(rows[name], SECONDS)) for name in cases}
+    for name, (median, ratio) in compared(table).items():
+        learned = sum(row[FRAMES] is not None for row in rows[name])
+        failed = sum(row[FAILED] for row in rows[name])
+        frames, time = "–", "–"  # if fewer than half have learned
+        if np.isfinite(median):
+            frames = f"{median:,.0f}"
+            time = f"{seconds[name] / seconds[cases[name].reference]:.2f}"
+        cells = name, f"{learned} of {len(rows[name])}", frames, ratio, time, str(failed)
+        yield f"| {' | '.join(cells)} |"
 
 
 def lesson():
-    """The rows of the lesson's table."""
-    tables = [compared(name) for name in ("cartpole", "from_0", "acrobot")]
-    for case in LESSON:
-        cells = [f"{median:,.0f}" if ratio == "1" else
-                 f"{median:,.0f} · " + re.sub(r", p[^*]*", "", ratio)
-                 for median, ratio in (table[case] for table in tables)]
-        yield f"| {case} | {' | '.join(cells)} |"
+    """The rows of the lesson's table. p stands only on the page of measurements."""
+    tables = [compared(table) for table in ("cartpole", "from_0", "acrobot")]
+    for name in LESSON:
+        cells = [f"{median:,.0f}" + ("" if ratio == "1" else " · " + re.sub(", p[^*]*", "", ratio))
+                 for median, ratio in (table[name] for table in tables)]
+        yield f"| {name} | {' | '.join(cells)} |"
 
 
 def main():
@@ -127,11 +133,11 @@ def main():
     args = parser.parse_args()
     if unknown := set(args.tables) - set(TABLES):
         parser.error(f"there is no table {', '.join(sorted(unknown))}")
-    for name in args.tables:
-        measure(name)
+    for table in args.tables:
+        measure(table)
     print("the lesson's", *lesson(), sep="\n")
-    for name in TABLES:
-        print(name, *table(name), sep="\n")
+    for table in TABLES:
+        print(table, *show(table), sep="\n")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ each world. Nothing ends the run but its 100,000 frames. The results of 50 seeds
 figures/data/worlds.npz. With --show it only shows them.
 """
 import argparse
+import collections
 import contextlib
 import io
 import sys
@@ -47,7 +48,7 @@ class Progress(a3c.Progress):
             return super().episode_ended(score)
 
 
-def record(seed, learners, environment_class, block):
+def record(seed, workers, environment_class, block):
     """One run. Returns (evaluations, 3): the mean score in each world, and the share of the
     episodes since the evaluation before that were played in world 1."""
     rows, played = [], []
@@ -71,7 +72,7 @@ def record(seed, learners, environment_class, block):
             self.progress.evaluated(passed=False)
 
     two_worlds.configure()
-    words = f"--render none --seed {seed} --workers {learners} --max-frames {FRAMES}"
+    words = f"--render none --seed {seed} --workers {workers} --max-frames {FRAMES}"
     with (unittest.mock.patch.object(two_worlds, "EPISODES", block),
           unittest.mock.patch.multiple(a3c, Progress=Progress, LEARNED_MEAN=np.inf),
           contextlib.redirect_stdout(io.StringIO())):
@@ -96,35 +97,48 @@ def first(reached):
     return np.where(reached.any(axis=1), frames, np.inf)
 
 
-def summary(runs):
-    """Of each run: the frames until both worlds had been played, the frames until an evaluation
-    first averaged 195 in both and, since LATE, the mean score in the worse world and how many
-    evaluations, in %, averaged less than 100 in a world in which one before had averaged 195."""
+# Of each run: the frames until both worlds had been played, the frames until an evaluation first
+# averaged 195 in both and, since LATE, the mean score in the worse world, and in how many
+# evaluations (%) the mean was below 100 in a world in which it had been 195 before
+Summary = collections.namedtuple("Summary", "played good worse forgotten")
+
+
+def summarize(runs):
     scores, in_world_1 = runs[:, :, :2].astype(float), runs[:, :, 2].astype(float)
     played = np.maximum(first(in_world_1 > 0), first(in_world_1 < 1))
     worse = scores.min(axis=2)
     once_good = np.maximum.accumulate(scores >= GOOD, axis=1)
     forgotten = (once_good & (scores < BAD)).any(axis=2)
     late = np.arange(1, 1 + worse.shape[1]) * EVERY >= LATE
-    return (played, first(worse >= GOOD), worse[:, late].mean(axis=1),
-            100 * forgotten[:, late].mean(axis=1))
+    return Summary(played, first(worse >= GOOD), worse[:, late].mean(axis=1),
+                   100 * forgotten[:, late].mean(axis=1))
+
+
+def summaries():
+    with np.load(DATA) as data:
+        return {case: summarize(data[case]) for case in CASES}
+
+
+def compare(found, name):
+    """{case: p} of the signed-rank test against eight threads, of one number of the summaries.
+    Holm's correction covers the four comparisons."""
+    references = {case: REFERENCE + case[case.index(","):] for case in found}
+    return results.holm({
+        case: stats.wilcoxon(getattr(found[case], name) - getattr(found[other], name)).pvalue
+        for case, other in references.items() if case != other})
 
 
 def show():
-    with np.load(DATA) as data:
-        found = {case: summary(data[case]) for case in CASES}
-    references = {case: REFERENCE + case[case.index(","):] for case in found}
-    p = {i: results.holm({
-        case: stats.wilcoxon(found[case][i] - found[other][i]).pvalue
-        for case, other in references.items() if case != other}) for i in (2, 3)}
-    for case, (played, good, worse, forgotten) in found.items():
-        print(f"{case}: both worlds had been played after {np.median(played):,.0f} frames (median),"
-              f" good in both after {np.median(good):,.0f} (never: {np.isinf(good).sum()} of "
-              f"{len(good)}); after {LATE:,} frames:")
-        for i, what, own in ((2, "score in the worse world", worse),
-                             (3, "% of evaluations with a forgotten world", forgotten)):
-            end = f", p = {p[i][case]:.2g}" if case in p[i] else ""
-            print(f"    {what}: mean {own.mean():.1f}{end}")
+    found = summaries()
+    p = {name: compare(found, name) for name in ("good", "worse", "forgotten")}
+    for case, runs in found.items():
+        good, never = np.median(runs.good), np.isinf(runs.good).sum()
+        print(f"{case}: both worlds played after {np.median(runs.played):,.0f} frames (median)")
+        for name, what in (
+                ("good", f"good in both after {good:,.0f} (median; never: {never} of 50)"),
+                ("worse", f"later, score in the worse world: {runs.worse.mean():.1f} (mean)"),
+                ("forgotten", f"later, a world forgotten: {runs.forgotten.mean():.1f}% (mean)")):
+            print(f"  {what}" + (f", p = {p[name][case]:.2g}" if case in p[name] else ""))
 
 
 def main():
