@@ -69,6 +69,18 @@ def test_the_pages_tables_are_what_threads_py_prints():
         assert "\n" + "\n".join(threads.show(table)) + "\n\n" in page
 
 
+def test_worlds_py_sums_up_a_run():
+    """It plays in world 1 for 30,000 frames, then in the other. There it is good from 42,000 to
+    60,000 frames, and bad before and after that."""
+    frames = worlds.EVERY * np.arange(1, 50)
+    other = np.where((frames >= 42_000) & (frames <= 60_000), 200, 10)
+    run = np.stack([np.full(49, 200), other, frames <= 30_000], axis=1)
+    [played], [good], [worse], [forgotten] = worlds.summarize(run[np.newaxis])
+    assert (played, good) == (32_000, 42_000)
+    assert worse == pytest.approx((10 * 200 + 20 * 10) / 30)  # evaluations from 40,000 frames on
+    assert forgotten == pytest.approx(100 * 19 / 30)  # not the first one: it had not been good yet
+
+
 def test_the_lesson_says_what_worlds_py_found():
     """When the policy is good in both worlds, how good it is later, and how often one is lost."""
     lesson = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
