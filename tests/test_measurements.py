@@ -60,13 +60,13 @@ def test_runs_with_the_same_seeds_are_compared_in_pairs():
     assert middle == pytest.approx(1.05) and low > 1 and high < 1.1
 
 
-def test_the_pages_tables_are_what_threads_py_prints():
+def test_the_pages_tables_are_what_is_printed():
     """Each row: medians, ratios and intervals, bold where p is below 0.05."""
     lesson = (ROOT / "README.md").read_text(encoding="utf-8")
     page = (ROOT / "tests" / "measurements" / "README.md").read_text(encoding="utf-8")
     assert "\n" + "\n".join(threads.lesson()) + "\n\n" in lesson
-    for table in threads.TABLES:
-        assert "\n" + "\n".join(threads.show(table)) + "\n\n" in page
+    for rows in [*map(threads.show, threads.TABLES), worlds.table()]:
+        assert "\n" + "\n".join(rows) + "\n\n" in page
 
 
 def test_worlds_py_sums_up_a_run():

@@ -26,7 +26,7 @@ DATA = HERE / "exercises.json"
 CURVES = HERE.parent / "figures" / "data" / "hundred.npz"
 PAGES = benchmark.ROOT / "README.md", HERE / "README.md"
 LIMIT = 400_000  # frames; a run that didn't learn counts as infinitely long
-SEEDS = {"0": range(100), "5": range(100, 200)}
+SEEDS = {"0": range(100), "5": range(100, 200), "15": range(100)}
 # Names for none or several exercises. With RMSProp from 0 (15), 6 to 8 are compared with 15.
 TOGETHER = {"0": []} | {name: name.split("+") for name in ("5+17", "6+15", "7+15", "8+15")}
 # What a row holds: frames until learned, frames until fifty episodes first averaged 100 (None:

@@ -53,10 +53,13 @@ def compare(pairs, paired=False):
     return {case: (*ratio(*groups, paired), p[case]) for case, groups in pairs.items()}
 
 
+def p_in_words(p):
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
 def ratio_in_words(middle, low, high, p):
     """As in the pages' tables: bold if p is below 0.05."""
-    words = f"{middle:.2f} ({low:.2f} to {high:.2f}), " + (
-        "p < 0.001" if p < 0.001 else f"p = {p:.2g}")
+    words = f"{middle:.2f} ({low:.2f} to {high:.2f}), {p_in_words(p)}"
     return f"**{words}**" if p < 0.05 else words
 
 

@@ -105,17 +105,12 @@ def compared(table):
 
 def show(table):
     """The rows of a table of the page of measurements."""
-    rows, cases = load(table), TABLES[table][1]
-    seconds = {name: np.median(results.column(rows[name], SECONDS)) for name in cases}
+    rows = load(table)
     for name, (median, ratio) in compared(table).items():
         learned = sum(row[FRAMES] is not None for row in rows[name])
         failed = sum(row[FAILED] for row in rows[name])
-        frames, time = "–", "–"  # if fewer than half have learned
-        if np.isfinite(median):
-            frames = f"{median:,.0f}"
-            time = f"{seconds[name] / seconds[cases[name].reference]:.2f}"
-        cells = name, f"{learned} of {len(rows[name])}", frames, ratio, time, str(failed)
-        yield f"| {' | '.join(cells)} |"
+        frames = f"{median:,.0f}" if np.isfinite(median) else "–"  # fewer than half have learned
+        yield f"| {name} | {learned} of {len(rows[name])} | {frames} | {ratio} | {failed} |"
 
 
 def lesson():

@@ -128,17 +128,17 @@ def compare(found, name):
         for case, other in references.items() if case != other})
 
 
-def show():
+def table():
+    """The rows of the table on the page of measurements."""
     found = summaries()
     p = {name: compare(found, name) for name in ("good", "worse", "forgotten")}
     for case, runs in found.items():
-        good, never = np.median(runs.good), np.isinf(runs.good).sum()
-        print(f"{case}: both worlds played after {np.median(runs.played):,.0f} frames (median)")
-        for name, what in (
-                ("good", f"good in both after {good:,.0f} (median; never: {never} of 50)"),
-                ("worse", f"later, score in the worse world: {runs.worse.mean():.1f} (mean)"),
-                ("forgotten", f"later, a world forgotten: {runs.forgotten.mean():.1f}% (mean)")):
-            print(f"  {what}" + (f", p = {p[name][case]:.2g}" if case in p[name] else ""))
+        cells = {"good": f"{np.median(runs.good):,.0f}", "worse": f"{runs.worse.mean():.1f}",
+                 "forgotten": f"{runs.forgotten.mean():.1f}%"}
+        for name in cells:
+            if case in p[name]:
+                cells[name] += ", " + results.p_in_words(p[name][case])
+        yield f"| {case} | {np.median(runs.played):,.0f} | {' | '.join(cells.values())} |"
 
 
 def main():
@@ -146,7 +146,7 @@ def main():
     parser.add_argument("--show", action="store_true")
     if not parser.parse_args().show:
         measure()
-    show()
+    print(*table(), sep="\n")
 
 
 if __name__ == "__main__":
