@@ -9,8 +9,8 @@ learns alone, the network sees one world for a long time, and forgets the other.
 some are nearly always in each world. The episodes of an evaluation take turns, and it passes only
 if the policy is good in both.
 
-What to look at: with `--workers 1` many evaluations fail, because the threshold is reached in one
-world while the other is forgotten. With eight threads few do.
+What to look at: with `--workers 1` many evaluations fail, because the threshold only tells how good
+the policy is in the thread's own world. With eight threads few do.
 """
 import sys
 from pathlib import Path
