@@ -22,7 +22,7 @@ RATES = {"½": 0.5, "2": 2, "4": 4}
 # Options of learners.py, and the name of the case that this one is compared with
 Case = collections.namedtuple("Case", "options reference", defaults=[REFERENCE])
 LESSON = ("1 thread", "2 threads", REFERENCE, "32 threads", "8 threads, rate × 2",
-          "8 that wait", "8 that wait, rate × 2", "8 that wait, rate × 4")  # in the lesson's table
+          "8 threads, rate × 4", "8 that wait", "8 that wait, rate × 2", "8 that wait, rate × 4")  # in the lesson's table
 
 
 def learners():
