@@ -97,7 +97,7 @@ def test_the_lesson_says_what_worlds_py_found():
             f"({good(same)} frames, {same.worse.mean():.1f}, {same.forgotten.mean():.1f}%)",
             f"({good(one_25)} and {good(eight_25)} frames, {one_25.worse.mean():.1f} and "
             f"{eight_25.worse.mean():.1f})",
-            f"worse even then ({same_25.worse.mean():.1f},"):
+            f"in both even then ({same_25.worse.mean():.1f},"):
         assert words in lesson
 
 

@@ -21,8 +21,9 @@ REFERENCE = "8 threads"
 RATES = {"½": 0.5, "2": 2, "4": 4}
 # Options of learners.py, and the name of the case that this one is compared with
 Case = collections.namedtuple("Case", "options reference", defaults=[REFERENCE])
+# In the lesson's table
 LESSON = ("1 thread", "2 threads", REFERENCE, "32 threads", "8 threads, rate × 2",
-          "8 threads, rate × 4", "8 that wait", "8 that wait, rate × 2", "8 that wait, rate × 4")  # in the lesson's table
+          "8 threads, rate × 4", "8 that wait", "8 that wait, rate × 2", "8 that wait, rate × 4")
 
 
 def learners():
@@ -108,9 +109,10 @@ def show(table):
     rows = load(table)
     for name, (median, ratio) in compared(table).items():
         learned = sum(row[FRAMES] is not None for row in rows[name])
-        failed = sum(row[FAILED] for row in rows[name])
+        failed = [row[FAILED] for row in rows[name]]
+        words = f"{sum(failed)}, in {sum(map(bool, failed))} runs"
         frames = f"{median:,.0f}" if np.isfinite(median) else "–"  # fewer than half have learned
-        yield f"| {name} | {learned} of {len(rows[name])} | {frames} | {ratio} | {failed} |"
+        yield f"| {name} | {learned} of {len(rows[name])} | {frames} | {ratio} | {words} |"
 
 
 def lesson():
