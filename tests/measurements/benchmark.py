@@ -80,7 +80,7 @@ def speed(folders):
 def variants():
     """Variants beside the script; GA3C for hidden layers of several sizes, and for Pong."""
     frames = {"clipped": 40_000, "memory": 10_000, "pendulum": 20_000, "ga3c": 40_000,
-              "pong": 2000, "memory_pong": 2000}
+              "synchronous": 40_000, "pong": 2000, "memory_pong": 2000}
     take_turns("", program_speed, {"a3c_cartpole": (SCRIPT, 40_000), **{
         name: (VARIANTS / f"{name}.py", n) for name, n in frames.items()}}, 5)
     for units in 16, 64, 256, 1024:
