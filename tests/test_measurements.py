@@ -69,6 +69,15 @@ def test_the_pages_tables_are_what_is_printed():
         assert "\n" + "\n".join(rows) + "\n\n" in page
 
 
+def test_worlds_py_evaluates_after_every_2000_frames(monkeypatch, put_back):
+    """Here a thread that never changes its world. It plays all its episodes in one."""
+    monkeypatch.setattr(worlds, "FRAMES", 6000)
+    found = worlds.record(0, 1, two_worlds.Environment, 10 ** 6)
+    *scores, share = np.array(found).T
+    assert len(found) == 2 and all(8 <= x <= 200 for x in np.ravel(scores))
+    assert set(share) in ({0.0}, {1.0})
+
+
 def test_worlds_py_sums_up_a_run():
     """It plays in world 1 for 30,000 frames, then in the other. There it is good from 42,000 to
     60,000 frames, and bad before and after that."""
