@@ -9,7 +9,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 DATA = HERE / "data"
 sys.path[:0] = [str(ROOT / name)
-                for name in ("", "tests", "tests/exercises", "tests/measurements")]
+                for name in ("", "tests", "tests/suite", "tests/exercises", "tests/measurements")]
 from reference import forward
 
 # The script has these, too, but importing it would import TensorFlow.

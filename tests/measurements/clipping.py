@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "variants"))
 import clipped
-from clipped import a3c, np, tf
+from script import a3c, np, tf
 
 CASES = [  # what is clipped: updates with the end of an episode, or others; the norm; the rate
     ("both", np.inf, 1), ("both", 5, 1), ("both", 2, 1), ("both", 1, 1), ("both", 0.5, 1),

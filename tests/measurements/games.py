@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "variants"))
 import pong  # first, because it chooses a setting of TensorFlow's
 import memory
 import memory_pong
-from pong import a3c
+from script import a3c
 
 PROGRAMS = {"pong": (pong, a3c.LocalBrain, a3c.Agent),
             "memory_pong": (memory_pong, memory_pong.Brain, memory.Agent)}

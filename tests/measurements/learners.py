@@ -10,7 +10,7 @@ import random
 import ga3c
 import synchronous
 import two_worlds
-from clipped import a3c
+from script import a3c
 
 
 class FromZero(a3c.tf.train.RMSPropOptimizer):

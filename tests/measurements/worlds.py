@@ -19,7 +19,7 @@ from scipy import stats
 sys.path.insert(0, str(benchmark.VARIANTS))
 import learners
 import two_worlds
-from learners import a3c
+from script import a3c
 
 DATA = benchmark.ROOT / "tests" / "figures" / "data" / "worlds.npz"
 SEEDS = 50

@@ -9,12 +9,7 @@ A small max_norm does harm here. Most large gradients come from the ends of epis
 rewards are. If these are cut, V follows its own estimates, and in some runs it grows to thousands,
 which loss/critic shows (--logdir). A norm of 5 cuts only the few largest gradients.
 """
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-import a3c_cartpole as a3c
-from a3c_cartpole import np, tf
+from script import a3c, np, tf
 
 
 class Clipping(a3c.ParameterServer):

@@ -16,7 +16,7 @@ import os
 import signal
 
 import synchronous
-from clipped import a3c, np, tf
+from script import a3c, np, tf
 from processes import Workers, load, ray, wait_for
 
 Look = collections.namedtuple("Look", "scores frames values workers")  # what `look` returns

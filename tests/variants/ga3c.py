@@ -14,7 +14,7 @@ import queue
 import memory
 import returns
 import synchronous
-from clipped import a3c, np
+from script import a3c, np
 
 PREDICTORS = {"predictor1"}  # the names of these threads
 TRAINERS = {"trainer1"}

@@ -19,7 +19,7 @@ import argparse
 
 import clipped
 import returns
-from clipped import a3c, np, tf
+from script import a3c, np, tf
 
 
 def lstm(name, inputs, cells):

@@ -10,7 +10,7 @@ network is pendulum.py's, and the task isn't learned.
 import clipped
 import memory
 import pendulum
-from clipped import a3c, tf
+from script import a3c, tf
 
 
 class NoMemory(clipped.FallingRate, pendulum.Server):

@@ -8,7 +8,7 @@ as many steps as pong.py, but each of them takes longer.
 """
 import pong  # first, because it chooses a setting of TensorFlow's
 import memory
-from pong import a3c, tf
+from script import a3c, tf
 
 
 class Server(pong.Server):

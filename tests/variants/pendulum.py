@@ -15,7 +15,7 @@ The program follows MorvanZhou's A3C_continuous_action.py. What to look at (--lo
 the mean score rises from -1,200 to -270, and loss/entropy rises while the spread shrinks.
 """
 import clipped
-from clipped import a3c, np, tf
+from script import a3c, np, tf
 
 
 class Server(clipped.Clipping):

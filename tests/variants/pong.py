@@ -22,7 +22,7 @@ import sys
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # oneDNN halves the time of large updates
 import clipped
 import returns
-from clipped import a3c, tf
+from script import a3c, tf
 
 try:
     import ale_py

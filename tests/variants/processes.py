@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 
-from clipped import a3c, tf
+from script import a3c, tf
 
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray prints a warning
 try:

@@ -10,7 +10,7 @@ later ones in the update:
 λ = 0 gives the one-step advantage. λ = 1 takes all rewards up to the last sample, and then V. In
 between there is less bias than with 0, and less noise than with 1.
 """
-from clipped import a3c, tf
+from script import a3c, tf
 
 
 class SegmentReturns(a3c.Agent):

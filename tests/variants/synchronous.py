@@ -13,7 +13,7 @@ with the same seed and the same number of learners are identical.
 A2C is from OpenAI Baselines (https://openai.com/index/openai-baselines-acktr-a2c/).
 """
 import returns
-from returns import a3c, tf
+from script import a3c, tf
 
 
 class Server(a3c.ParameterServer):

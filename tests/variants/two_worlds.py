@@ -12,17 +12,12 @@ if the policy is good in both.
 What to look at: with `--workers 1` many evaluations fail, because the threshold only tells how good
 the policy is in the thread's own world. With eight threads few do.
 """
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-import a3c_cartpole as a3c
-from a3c_cartpole import gym, np
+from script import a3c, np
 
 EPISODES = 200  # of a learner in a world, before it changes
 
 
-class World(gym.Wrapper):
+class World(a3c.gym.Wrapper):
     """A CartPole in the world `unwrapped.world`, 1 or -1, which is the fifth number of a state."""
     def reset(self, **options):
         s, info = self.env.reset(**options)

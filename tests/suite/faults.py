@@ -1,8 +1,8 @@
 """Faults that the tests have to catch, {test: its faults}. The test says what a fault would break.
 
 A fault: the function or setting ("" is the whole script), what stands in it, what to put there, and
-why, if the test doesn't say it. `python tests/sabotage.py` puts each into a copy of its program:
-the test has to turn red.
+why, if the test doesn't say it. `python tests/suite/sabotage.py` puts each into a copy of its
+program: the test has to turn red.
 """
 
 FAULTS = {

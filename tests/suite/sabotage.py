@@ -17,7 +17,7 @@ from pathlib import Path
 
 from faults import FAULTS
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = "a3c_cartpole.py"
 Fault = collections.namedtuple("Fault", "place old new why", defaults=[""])  # see faults.py
 
@@ -45,7 +45,7 @@ def program(fault):
 
 def tests():
     """All tests, as (file, name)."""
-    for path in sorted((ROOT / "tests").glob("test_*.py")):
+    for path in sorted((ROOT / "tests" / "suite").glob("test_*.py")):
         for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.M):
             yield path.name, name
 
@@ -54,7 +54,7 @@ def faults():
     """All faults, as (test, fault)."""
     for file, name in tests():
         for fault in FAULTS.get(name, []):
-            yield f"tests/{file}::{name}", Fault(*fault)
+            yield f"tests/suite/{file}::{name}", Fault(*fault)
 
 
 def stale():

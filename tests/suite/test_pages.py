@@ -311,7 +311,7 @@ def test_a_notebook_runs_the_script_and_shows_films(tmp_path, monkeypatch):
 @pytest.mark.parametrize("command, says", [
     ("tests/measurements/benchmark.py --learning --seeds 1 --workers 1",
      r"seeds that learned: 1 of 1"),
-    ("tests/sabotage.py EPS_STEPS", r"1 faults, 0 survivors"),
+    ("tests/suite/sabotage.py EPS_STEPS", r"1 faults, 0 survivors"),
     ("-m ruff check --no-cache .", r"All checks passed!")])
 def test_benchmark_sabotage_and_ruff_pass(command, says):
     """The developers' own commands, each as short as it can be."""

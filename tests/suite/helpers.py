@@ -12,7 +12,7 @@ import imageio.v3 as iio
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "a3c_cartpole.py"
 tf = a3c.tf
 posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
