@@ -348,9 +348,9 @@ def draw_all(folder=PICTURES):
             save(draw_baseline(), target / "baseline.png", language)
             save(draw_worlds(), target / "worlds.png", language)
             save(draw_threads(), target / "threads.png", language)
-            save(draw_knows(), target / "knows.png", language)
-            save(draw_fall(), target / "fall.png", language)
             if language == "en":  # their pages are only in English
+                save(draw_knows(), target / "knows.png", language)
+                save(draw_fall(), target / "fall.png", language)
                 save(draw_variants(), target / "variants.png", language)
                 save(draw_exercises(), target / "exercises.png", language)
 

@@ -7,7 +7,6 @@ is in there already isn't measured again. Without a TABLE, it only shows all of 
 import argparse
 import collections
 import json
-import re
 
 import benchmark
 import numpy as np
@@ -21,9 +20,6 @@ REFERENCE = "8 threads"
 RATES = {"½": 0.5, "2": 2, "4": 4}
 # Options of learners.py, and the name of the case that this one is compared with
 Case = collections.namedtuple("Case", "options reference", defaults=[REFERENCE])
-# In the lesson's table
-LESSON = ("1 thread", "2 threads", REFERENCE, "32 threads", "8 threads, rate × 2",
-          "8 threads, rate × 4", "8 that wait", "8 that wait, rate × 2", "8 that wait, rate × 4")
 
 
 def learners():
@@ -115,15 +111,6 @@ def show(table):
         yield f"| {name} | {learned} of {len(rows[name])} | {frames} | {ratio} | {words} |"
 
 
-def lesson():
-    """The rows of the lesson's table. p stands only on the page of measurements."""
-    tables = [compared(table) for table in ("cartpole", "from_0", "acrobot")]
-    for name in LESSON:
-        cells = [f"{median:,.0f}" + ("" if ratio == "1" else " · " + re.sub(", p[^*]*", "", ratio))
-                 for median, ratio in (table[name] for table in tables)]
-        yield f"| {name} | {' | '.join(cells)} |"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=", ".join(TABLES))
@@ -132,7 +119,6 @@ def main():
         parser.error(f"there is no table {', '.join(sorted(unknown))}")
     for table in args.tables:
         measure(table)
-    print("the lesson's", *lesson(), sep="\n")
     for table in TABLES:
         print(table, *show(table), sep="\n")
 

@@ -16,19 +16,29 @@ tf = a3c.tf
 
 def main():
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
-    logits = tf.constant([[0.0, np.log(0.6 / 0.4)]], tf.float32)  # of left and right
+    biases = tf.Variable([0.0, 0.0])  # of the actor's two outputs, so they move the logits as such
+    logits = tf.constant([[0.0, np.log(0.6 / 0.4)]], tf.float32) + biases
     v = tf.constant([-0.30])
     target = a3c.GAMMA ** 5 * tf.constant([-0.10])  # five rewards of 0, then V(s_)
     actor, critic, entropy = a3c.LocalBrain.build_loss(  # it needs no network, so no brain
         None, tf.nn.softmax(logits), v, tf.constant([1]), target)
     loss = actor + critic + entropy
-    dv, dlogits = tf.gradients(loss, [v, logits])
+    dv, dlogits = tf.gradients(loss, [v, biases])
+    optimizer = a3c.ParameterServer.build_optimizer(None)
+    update = optimizer.apply_gradients([(dlogits, biases)])
+    average = optimizer.get_slot(biases, "rms")
     rows = {"target": target, "A": target - v, "actor": actor, "critic": critic,
             "entropy": entropy, "loss": loss, "dloss/dV(s)": dv,
-            "dloss/dlogit(left)": dlogits[:, 0], "dloss/dlogit(right)": dlogits[:, 1]}
+            "dloss/dlogit(left)": dlogits[:1], "dloss/dlogit(right)": dlogits[1:]}
     with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
         for name, value in session.run(rows).items():
-            print(f"{name:20} {value[0]:8.4f}")
+            print(f"{name:25} {value[0]:8.4f}")
+        squares = session.run(dlogits) ** 2
+        for name, first in ("average from 1", [1, 1]), ("average = gradient²", squares):
+            session.run([biases.initializer, average.assign(first)])
+            session.run(update)
+            print(f"{'step, ' + name:25} {session.run(biases)[1]:8.4f}")
 
 
 if __name__ == "__main__":

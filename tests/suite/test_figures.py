@@ -12,7 +12,8 @@ from helpers import FAILED, ROOT, environment_variables
 from PIL import Image
 from translate import translate
 
-README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+README, MEASUREMENTS = (" ".join((ROOT / page).read_text(encoding="utf-8").split())
+                        for page in ("README.md", "tests/measurements/README.md"))
 
 
 def pictures(folder):
@@ -90,33 +91,32 @@ def test_an_error_has_a_bias_and_a_noise(rng):
 
 # What the pages say about the pictures
 
-def test_the_readmes_numbers_are_the_recorded_ones():
+def test_numbers_about_pictures_are_the_recorded_ones():
     computed, evaluations = recorded.statistics(), recorded.load("run")["evaluation"][:, 1]
     pushes = {name: push.mean() for name, push in recorded.pushes().items()}
     _, minus_v, script = pushes.values()
-    by_rewards, by_lambda = recorded.load("rollouts")["errors"][1, ..., 0]  # of successive steps
-    bias = recorded.load("rollouts")["errors"][1, 0, recorded.REWARDS.index(5), 2]
+    by_rewards, _ = recorded.load("rollouts")["errors"][1, ..., 0]  # of successive steps
     as_close = computed["updates whose mean is as close with all rewards as with five"]
     networks = recorded.networks()
     worst = max(row[measure.FRAMES] for row in measure.load()["0"])
     negative = computed["last steps in which the mean advantage is negative"]
     for words in (
             "means of {:.1f} and {:.1f}".format(*evaluations),
-            "{:,}, {:,} and {:,} frames".format(*(frames for frames, _ in networks.values())),
             f"{script:.4f} instead of {minus_v:.4f}",
-            "{:.4f} for return − V(s), {:.4f} for A, and {:.4f} for a single reward".format(
+            "{:.4f} with return − V(s), {:.4f} with A, and {:.4f} with a single reward".format(
                 *by_rewards[[6, 2, 0]]),
-            f"λ = 0.5 comes closest, with {by_lambda[1]:.4f}",
-            f"that of A is {abs(bias):.4f}, so the mean of about {as_close:.0f} is as close",
+            f"over the mean of about {as_close:.0f} updates, return − V(s) does as well as A",
             f"reaches {computed['median score after 7,000 frames']:.0f} in 7,000 frames",
             "the mean score there is anywhere from {:.0f} to {:.0f}".format(
                 *computed["mean scores while the critic's loss is small"]),
-            f"{worst:,} |",  # in the table of a hundred runs
+            f"(at most {worst:,})"):
+        assert words in README, words
+    for words in (
+            "{:,}, {:,} and {:,} frames".format(*(frames for frames, _ in networks.values())),
             f"the last {negative:.0f} steps V sinks",
             f"−{-computed['lowest V in the last step']:.1f} in some falls",
             "lowest five steps before the end"):
-        assert words in README, words
+        assert words in MEASUREMENTS, words
     assert computed["steps before the end of the lowest mean advantage"] == 5
-    assert by_lambda[1] == min(*by_rewards, *by_lambda)
     independent_bias = recorded.load("rollouts")["errors"][0, 0, 2, 2]
     assert script - minus_v == pytest.approx(independent_bias, rel=1e-4)  # in both halves

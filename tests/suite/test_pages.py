@@ -54,7 +54,7 @@ def test_every_link_inside_the_project_leads_somewhere(name):
 def code(text):
     """The programs, changes and commands of a page, without their comments."""
     found = [blocks(language, text) for language in ("python", "diff", "sh")]
-    return {re.sub(r" *#.*", "", block) for block in sum(found, [])}
+    return {re.sub(r"\n+", "\n", re.sub(r" *#.*", "", block)) for block in sum(found, [])}
 
 
 def pictures(text):
