@@ -112,7 +112,7 @@ def test_the_lesson_says_what_threads_py_and_worlds_py_found():
 
 
 def test_ratios_in_answers_are_those_measure_py_prints(capsys):
-    """Each "1.9 times as many frames (1.7 to 2.1)" in the answer to an exercise."""
+    """Each "1.9 times the frames (1.7 to 2.1)" in the answer to an exercise."""
     measure.show(measure.load())
     printed = capsys.readouterr().out
     found = 0
