@@ -165,6 +165,28 @@ FAULTS = {
     "test_a_wrong_number_of_actions_is_noticed": [
         ("Environment.__init__", "not in (NUM_ACTIONS, None)", "is None"),
         ("Environment.__init__", "(NUM_ACTIONS, None)", "(NUM_ACTIONS,)")],
+    # test_exercise_pages.py
+    "test_check_py_accepts_only_gae": [
+        ("check.gae", "0.0 if terminal else v[-1]", "v[-1]"),
+        ("check.check_gae", '(True, "at the end")', '(False, "at the end")'),
+        ("check.check_gae", "all(np.allclose(m, -g, atol=1e-3)", "any(np.allclose(m, -g, atol=1)")],
+    "test_check_py_accepts_both_means_of_a_round": [
+        ("check.play_rounds", "samples.setdefault(self, [])", "samples.setdefault(0, [])"),
+        ("check.check_step", "is_sum(ones / len(ones)) or ", ""),
+        ("check.check_step", " or is_sum(sizes / sizes.sum())", "")],
+    "test_check_py_says_what_is_wrong_with_a_round": [
+        ("check.play_rounds", "gradient_descent(a3c, RATE)", "a3c.ParameterServer"),
+        ("check.check_step", "is_sum(ones) or is_sum(sizes):", "is_sum(sizes):"),
+        ("check.check_step", "is_sum(ones) or is_sum(sizes):", "is_sum(ones):"),
+        ("check.check_step", "any(map(is_sum, np.eye(len(ones))))", "False"),
+        ("check.check_step", "atol=1e-4", "atol=1"),
+        ("check.check_synchronous", "any(outdated)", "False"),
+        ("check.check_synchronous", "len(rounds) == 1", "False"),
+        ("check.check_synchronous", "len(rounds) > FRAMES / LEARNERS / 4", "False"),
+        ("check.check_synchronous", "pairwise(rounds)", "pairwise(rounds[:2])")],
+    "test_check_py_allows_both_slopes_of_relu_at_0": [
+        ("check.check_update", "1e-6, -1e-6, 0.0", "0.0,"),
+        ("check.check_step", "above=above", "above=0.0")],
     # test_ga3c.py
     "test_ga3c_may_have_several_predictors_and_trainers": [
         ("ga3c.Worker.learn", "in PREDICTORS", '== "predictor1"')],
@@ -219,24 +241,6 @@ FAULTS = {
     "test_a_graph_call_is_prepared_once": [("GraphCall.__call__", "self.function is None", "True")],
     "test_a_brain_with_too_many_layers_is_refused": [
         ("LocalBrain._build_graph", "strict=True", "strict=False")],
-    # test_pages.py
-    "test_check_py_tells_gae_from_other_advantages": [
-        ("check.gae", "0.0 if terminal else v[-1]", "v[-1]"),
-        ("check.check_gae", '(True, "at the end")', '(False, "at the end")'),
-        ("check.check_gae", "all(np.allclose(m, -g, atol=1e-3)", "any(np.allclose(m, -g, atol=1)")],
-    "test_check_py_accepts_only_the_mean_of_a_round": [
-        ("check.play_rounds", "gradient_descent(a3c, RATE)", "a3c.ParameterServer"),
-        ("check.play_rounds", "samples.setdefault(self, [])", "samples.setdefault(0, [])"),
-        ("check.check_update", "is_sum(ones / len(ones)) or ", ""),
-        ("check.check_update", " or is_sum(sizes / sizes.sum())", ""),
-        ("check.check_update", "is_sum(ones) or is_sum(sizes):", "is_sum(sizes):"),
-        ("check.check_update", "is_sum(ones) or is_sum(sizes):", "is_sum(ones):"),
-        ("check.check_update", "any(map(is_sum, np.eye(len(ones))))", "False"),
-        ("check.check_update", "atol=1e-4", "atol=1"),
-        ("check.check_synchronous", "any(outdated)", "False"),
-        ("check.check_synchronous", "len(rounds) == 1", "False"),
-        ("check.check_synchronous", "len(rounds) > FRAMES / LEARNERS / 4", "False"),
-        ("check.check_synchronous", "pairwise(rounds)", "pairwise(rounds[:2])")],
     # test_pendulum.py
     "test_pendulums_network_equals_numpy": [
         ("pendulum.Server.state_scale", "1, 1, 8  #", "1, 1, 1  #")],
