@@ -148,9 +148,10 @@ FAULTS = {
     "test_only_the_end_is_rewarded": [
         ("Environment.reward", "step >= GOOD_STEPS", "step > GOOD_STEPS"),
         ("GOOD_STEPS", "199", "198")],
-    "test_whether_v_of_the_last_state_counts": [
+    "test_only_a_true_end_is_terminal": [
         ("Environment.run", "done, terminal)", "done, terminated)"),
-        ("Environment.run", "truncated and TIME_LIMIT_IS_END", "truncated"),
+        ("Environment.run", "truncated and TIME_LIMIT_IS_END", "truncated")],
+    "test_reward_and_agent_are_told_each_step": [
         ("Environment.run", "s_, step, done)", "s_, step, terminal)"),
         ("Environment.run", "self.reward(s, a, r, s_,", "self.reward(s_, a, r, s_,"),
         ("Environment.run", "brain(s, a,", "brain(s, 0,")],

@@ -33,6 +33,23 @@ def test_our_answer_to_exercise_18_makes_pongs_samples(tmp_path, monkeypatch, rn
     assert samples[0] == samples[1] and len(samples[0]) == 23
 
 
+def test_ratios_in_answers_are_those_measure_py_prints(capsys):
+    """Such as "1.90 times as many frames (1.71 to 2.10)" in the answer to an exercise."""
+    measure.show(measure.load())
+    printed = capsys.readouterr().out
+    found = 0
+    for page in measure.PAGES:
+        text = " ".join(page.read_text(encoding="utf-8").split())
+        for number, answer in re.findall(r" \*\*(\d+)\. (.*?</details>)", text):
+            own = re.findall(rf"Exercise {number}(?:\+15)?: [^E]*", printed)
+            # The ratio, words without brackets, and the interval, in brackets or after a comma
+            for ratio, interval in re.findall(
+                    r"(\d\.\d\d) times[^()]*?[(,] ?([\d.]+ to [\d.]+)[);]", answer):
+                assert f"ratio {ratio} ({interval})" in "".join(own), number
+                found += 1
+    assert found >= 20
+
+
 # check.py
 
 @pytest.fixture

@@ -41,8 +41,8 @@ def anchors(path):
 def test_every_link_inside_the_project_leads_somewhere(name):
     """To a file that exists, and to a heading that this file has."""
     page, text = ROOT / name, PAGES[name]
-    links = re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", text)
-    links += re.findall(r"^\[\w+\]: (?!http)([^#\n]*)#?(.*)$", text, re.M)
+    links = re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", text)  # [words](path#heading)
+    links += re.findall(r"^\[\w+\]: (?!http)([^#\n]*)#?(.*)$", text, re.M)  # [name]: path#heading
     assert links
     for path, anchor in links:
         target = page.parent / path if path else page
@@ -57,19 +57,27 @@ def code(text):
 
 
 def pictures(text):
+    """Those that ![words](path) shows, without the way to their folder."""
     return sorted(re.findall(r"!\[.*?\]\((?:\.github|\.\.)/(pictures/\S+?)\)", text, re.S))
 
 
 def numbers(text):
-    """Those of its sentences and tables."""
-    text = re.sub(r"^```.*?^```|\(http[^)]*\)|`[^`]*`", "", text, flags=re.M | re.S)
+    """Those of its sentences and tables that have more than one digit."""
+    for no_sentence in r"^```.*?^```", r"`[^`]*`", r"\(http[^)]*\)":  # blocks, code, addresses
+        text = re.sub(no_sentence, "", text, flags=re.M | re.S)
     return set(re.findall(r"\d[\d,.]*\d", text))
 
 
-def test_the_japanese_page_matches_the_readme():
-    """It has the README's code, pictures and numbers, and no number that no English page has."""
+def test_the_japanese_page_has_the_readmes_code():
     assert code(README) <= code(JAPANESE)
+
+
+def test_the_japanese_page_has_the_readmes_pictures():
     assert pictures(JAPANESE) == [path.replace("/", "/ja/") for path in pictures(README)]
+
+
+def test_the_japanese_page_has_the_readmes_numbers():
+    """All of them, and none that no English page has."""
     assert numbers(README) <= numbers(JAPANESE) <= numbers(ENGLISH)
 
 
@@ -106,14 +114,18 @@ def test_every_program_that_a_page_shows_runs(tmp_path, program):
     environment = environment_variables(PYTHONPATH=folders, NO_COLOR="1")
     _, out, err = finish(start("--max-frames", 800, cwd=tmp_path, program=tmp_path / "program.py",
                                env=environment))
-    prints = r"7\.0\n" if "placeholder" in program else r"Seed (.*\n)*Not learned after .*\n"
-    assert re.fullmatch(prints, out) and not err, err
+    assert not err
+    if "placeholder" in program:  # it only explains what a graph is
+        assert out == "7.0\n"
+    else:
+        assert out.startswith("Seed ") and "Not learned after " in out.splitlines()[-1]
 
 
 def test_methods_that_you_may_override_exist():
     """Those in the table on the variants' page."""
-    named = re.findall(r"^\|.*?\| (.*?) \|", PAGES["tests/variants/README.md"], re.M)
-    methods = re.findall(r"`([A-Z]\w+)\.(\w+)", "".join(named))
+    page = PAGES["tests/variants/README.md"]
+    second_cells = [line.split(" | ")[1] for line in page.splitlines() if line.count(" | ") > 0]
+    methods = re.findall(r"`([A-Z]\w+)\.(\w+)", "".join(second_cells))
     assert len(methods) > 15
     for owner, name in methods:
         assert hasattr(getattr(a3c, owner), name), name
@@ -129,11 +141,11 @@ def test_the_lesson_shows_what_its_programs_print(name, begins):
 
 
 def test_the_pages_show_every_option_of_the_script(capsys):
-    """Each has a command that shows it, and no command has an option that the script lacks."""
+    """In a command, which the test below runs."""
     with pytest.raises(SystemExit):
         a3c.main(["--help"])
-    options = re.findall(r"^  (--\w[\w-]*)", capsys.readouterr().out, re.M)
-    assert set(options) | {"--help"} == set(re.findall(r"--\w[\w-]*", " ".join(OF_SCRIPT)))
+    options = re.findall(r"^  (--[\w-]+)", capsys.readouterr().out, re.M)
+    assert len(options) > 5 and set(options) <= set(" ".join(OF_SCRIPT).split())
 
 
 @pytest.mark.parametrize("diff", blocks("diff"), ids=lambda diff: diff.splitlines()[1][:40])

@@ -280,7 +280,8 @@ def evaluation():
     reach_threshold(built.progress)
     built.tester.evaluate()
     return types.SimpleNamespace(first=first, played=played, saved=saved,
-                                 last=built.values(server.weights))
+                                 last=built.values(server.weights),
+                                 learners=built.progress.learning_threads)
 
 
 def test_an_evaluation_plays_one_version_of_the_weights(evaluation):
@@ -292,4 +293,5 @@ def test_an_evaluation_plays_one_version_of_the_weights(evaluation):
 def test_weights_that_pass_are_kept_and_saved(evaluation):
     """The server gets them back, once no learner can write any more."""
     [saved] = evaluation.saved
+    assert not evaluation.learners
     assert same(saved, evaluation.first) and same(evaluation.last, evaluation.first)
