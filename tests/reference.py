@@ -2,10 +2,12 @@
 import numpy as np
 
 
-def forward(weights, s):
-    """The policy (batch, 2) and the values (batch,) in the states s."""
+def forward(weights, s, active=None):
+    """The policy (batch, 2) and the values (batch,) in the states s. active: which hidden units
+    count (batch, 16); None: those above 0, as ReLU has it."""
     hidden_w, hidden_b, actor_w, actor_b, critic_w, critic_b = weights
-    h = np.maximum(s @ hidden_w + hidden_b, 0)
+    h = s @ hidden_w + hidden_b
+    h = h * (h > 0 if active is None else active)
     e = np.exp(h @ actor_w + actor_b)
     return e / e.sum(axis=1, keepdims=True), (h @ critic_w + critic_b)[:, 0]
 
@@ -44,10 +46,12 @@ def loss_terms(p, v, a, target, advantage):
     return actor, 0.5 * (target - v) ** 2, 0.01 * (p * np.log(p + 1e-10)).sum(axis=1)
 
 
-def terms(weights, fixed, s, a, R, s_, discount):
-    """Actor, critic, entropy; the actor's advantage and V(s_) are those of the weights `fixed`."""
+def terms(weights, fixed, s, a, R, s_, discount, above=0.0):
+    """Actor, critic, entropy. The actor's advantage, V(s_), and which hidden units are active are
+    those of the weights `fixed`."""
     target = R + discount * forward(fixed, s_)[1]
-    return loss_terms(*forward(weights, s), a, target, target - forward(fixed, s)[1])
+    active = s @ fixed[0] + fixed[1] > above
+    return loss_terms(*forward(weights, s, active), a, target, target - forward(fixed, s)[1])
 
 
 def differences(loss, weights):
@@ -63,12 +67,13 @@ def differences(loss, weights):
     return gradients
 
 
-def gradient(weights, *samples):
-    """Of the mean loss, by each weight."""
+def gradient(weights, *samples, above=0.0):
+    """Of the mean loss, by each weight. It is the same as with ReLU, because the active units are
+    those above 0. But no difference reaches across the point where one becomes active."""
     fixed = [w.astype(np.float64) for w in weights]
     weights = [w.copy() for w in fixed]
     size = len(samples[0])
-    return differences(lambda: np.sum(terms(weights, fixed, *samples)) / size, weights)
+    return differences(lambda: np.sum(terms(weights, fixed, *samples, above)) / size, weights)
 
 
 def rmsprop(weights, squares, gradients):

@@ -5,6 +5,7 @@ seeds 0 to 19. The unchanged script, number 0, learns with seeds 0 to 99, and ex
 100 to 199. All results go into exercises.json. Without a NUMBER, it only shows them.
 """
 import argparse
+import collections
 import json
 import re
 import sys
@@ -29,9 +30,9 @@ LIMIT = 400_000  # frames; a run that didn't learn counts as infinitely long
 SEEDS = {"0": range(100), "5": range(100, 200), "15": range(100)}
 # Names for none or several exercises. With RMSProp from 0 (15), 6 to 8 are compared with 15.
 TOGETHER = {"0": []} | {name: name.split("+") for name in ("5+17", "6+15", "7+15", "8+15")}
-# What a row holds: frames until learned, frames until fifty episodes first averaged 100 (None:
-# never), evaluations that failed, and the policy's mean score in 100 episodes
-FRAMES, EARLY, FAILED, POLICY = range(4)
+# Frames until learned, frames until fifty episodes first averaged 100 (None: never), evaluations
+# that failed, and the policy's mean score in 100 episodes
+Run = collections.namedtuple("Run", "frames early failed policy")
 GRID = np.arange(0, 80_001, 1000)  # frames at which the picture of a hundred runs has points
 
 
@@ -61,15 +62,15 @@ def changed_script(number):
 
 
 def count(number, program):
-    """Returns the rows of the changed script. For number 0 it also keeps the curves."""
-    rows, curves = [], []
+    """Returns the runs of the changed script. For number 0 it also keeps the curves."""
+    runs, curves = [], []
     for seed in SEEDS.get(number, range(20)):
-        run = benchmark.learn(seed, program, "--max-frames", LIMIT)
-        rows.append([run.get(key) for key in ("frames", "early", "failed", "policy")])
-        curves.append(curve(run["scores"], run.get("frames", LIMIT)))
+        found = benchmark.learn(seed, program, "--max-frames", LIMIT)
+        runs.append(Run(*map(found.get, Run._fields)))
+        curves.append(curve(found["scores"], found.get("frames", LIMIT)))
     if number == "0":
         np.savez_compressed(CURVES, means=np.array(curves, np.float16))
-    return rows
+    return runs
 
 
 def curve(episodes, learned):
@@ -103,39 +104,43 @@ def show_values(program):
               f"from {min(values):.1f} to {max(values):.1f}")
 
 
-def compare(rows):
-    """{(number, FRAMES or EARLY): ratio to the unchanged script, or to 15; its bounds; p}"""
-    with_15 = {number for number in rows if number.endswith("+15")}
-    return compare_with("0", rows.keys() - with_15, rows) | compare_with("15", with_15, rows)
+def compare(exercises):
+    """{(number, "frames" or "early"): ratio to the unchanged script, or to 15; its bounds; p}"""
+    with_15 = {number for number in exercises if number.endswith("+15")}
+    return (compare_with("0", exercises.keys() - with_15, exercises)
+            | compare_with("15", with_15, exercises))
 
 
-def compare_with(control, numbers, rows):
+def compare_with(control, numbers, exercises):
     return results.compare({
-        (number, i): (column(rows[number], i), column(rows[control], i))
-        for number in numbers if number != control for i in (FRAMES, EARLY)})
+        (number, name): (column(exercises[number], name), column(exercises[control], name))
+        for number in numbers if number != control for name in ("frames", "early")})
 
 
 def show(exercises):
     compared = compare(exercises)
-    good = {number: sum(column(rows, POLICY) >= 195) for number, rows in exercises.items()}
-    for number, rows in exercises.items():
-        learned = [row for row in rows if row[FRAMES]]
-        worst = max((row[FRAMES] for row in learned), default=0)
-        print(f"Exercise {number}: {len(learned)} of {len(rows)} learned, worst {worst:,}")
-        for i, what in (EARLY, "until fifty episodes average 100"), (FRAMES, "until learned"):
-            words = results.in_words(column(rows, i), compared.get((number, i)))
+    good = {number: sum(column(runs, "policy") >= 195) for number, runs in exercises.items()}
+    for number, runs in exercises.items():
+        learned = [run for run in runs if run.frames]
+        worst = max((run.frames for run in learned), default=0)
+        print(f"Exercise {number}: {len(learned)} of {len(runs)} learned, worst {worst:,}")
+        for name, what in (("early", "until fifty episodes average 100"),
+                           ("frames", "until learned")):
+            words = results.in_words(column(runs, name), compared.get((number, name)))
             print(f"  frames {what}: {words}")
-        failed = [row[FAILED] for row in rows]
+        failed = [run.failed for run in runs]
         print(f"  evaluations that failed: {sum(failed)}, in {sum(map(bool, failed))} runs")
-        low, high = stats.binomtest(good[number], len(rows)).proportion_ci()
+        low, high = stats.binomtest(good[number], len(runs)).proportion_ci()
         tables = [[good[x], len(exercises[x]) - good[x]] for x in (number, "0")]
-        print(f"  policies ≥ 195: {good[number]} of {len(rows)} ({low:.1%} to {high:.1%}), "
-              f"worst {min((row[POLICY] for row in learned), default=0):.1f}; "
+        print(f"  policies ≥ 195: {good[number]} of {len(runs)} ({low:.1%} to {high:.1%}), "
+              f"worst {min((run.policy for run in learned), default=0):.1f}; "
               f"p = {stats.fisher_exact(tables).pvalue:.2g} by Fisher's test")
 
 
 def load():
-    return json.loads(DATA.read_text())
+    """{number: the runs of that exercise}"""
+    exercises = json.loads(DATA.read_text())
+    return {number: [Run(*run) for run in runs] for number, runs in exercises.items()}
 
 
 def main():
@@ -153,8 +158,8 @@ def main():
             return show_values(program)
         for number in args.numbers:
             program.write_text(changed_script(number), encoding="utf-8")
-            rows = count(number, program)
-            results.keep({**load(), number: rows}, DATA)
+            runs = count(number, program)
+            results.keep({**load(), number: runs}, DATA)
     show(load())
 
 

@@ -101,7 +101,7 @@ def draw_variants():
 def draw_hundred():
     """How many of a hundred runs have learned, and the mean scores of those still learning."""
     import measure
-    learned = measure.column(measure.load()["0"], measure.FRAMES)
+    learned = measure.column(measure.load()["0"], "frames")
     frames, means = measure.GRID[1:], load("hundred")["means"][:, 1:].astype(float)
     most = frames < np.median(learned)  # are still learning
     figure, (top, bottom) = plt.subplots(2, figsize=(WIDTH, 4.2), sharex=True,
@@ -125,18 +125,18 @@ def draw_exercises():
     names = json.loads((HERE / "exercise_names.json").read_text(encoding="utf-8"))
     results = measure.load()
     compared = measure.compare(results)
-    middle = np.median(measure.column(results["0"], measure.FRAMES))
+    middle = np.median(measure.column(results["0"], "frames"))
     limit = measure.LIMIT / middle
     rng = np.random.default_rng(0)
     figure, panel = plt.subplots(figsize=(WIDTH, 6.4))
     panel.axvline(1, color="black", linewidth=0.8)
     for row, number in enumerate(names):
-        frames = measure.column(results[number], measure.FRAMES) / middle
+        frames = measure.column(results[number], "frames") / middle
         height = row + rng.uniform(-0.25, 0.25, len(frames))
         panel.plot(frames, height, ".", color=GREY, alpha=0.35, markeredgewidth=0, markersize=7)
         for y in height[np.isinf(frames)]:
             panel.plot(limit, y, "x", color=GREY, alpha=0.6, markersize=5)
-        ratio, low, high, p = compared[number, measure.FRAMES]
+        ratio, low, high, p = compared[number, "frames"]
         color = (GREEN if ratio < 1 else RED) if p < 0.05 else "black"
         if np.isfinite(ratio):
             panel.plot([low, min(high, limit)], [row, row], color=color, linewidth=2.5)
@@ -227,7 +227,7 @@ def draw_threads():
     titles = (f"three threads on {data['cores']} cores",
               "three threads on one core, as the script does on Linux")
     for panel, title, (name, seconds) in zip(panels, titles, recorded.SECONDS.items()):
-        draw_lanes(panel, data[name], seconds)
+        draw_lanes(panel, [recorded.Event(*event) for event in data[name]], seconds)
         panel.set(title=title, xlabel="milliseconds")
     panels[0].plot([], "|", color="black", markersize=11, label="update")
     panels[0].plot([], marker="$2$", color=RED, linestyle="", label="its age")
@@ -239,9 +239,10 @@ def draw_threads():
 
 def draw_lanes(panel, events, seconds):
     """Draw one stretch, see `timeline.record`. Each thread's last pull before it comes first."""
-    pulls, updates = events[events[:, 3] == 0], events[events[:, 3] > 0]
-    on_server = [updates[0, 3] - 1, *updates[:, 3]]
-    versions = np.unique([*pulls[:, 2], *on_server])
+    pulls = [event for event in events if not event.made]
+    updates = [event for event in events if event.made]
+    on_server = [updates[0].made - 1, *(update.made for update in updates)]
+    versions = np.unique([*(pull.pulled for pull in pulls), *on_server])
 
     def draw_copies(lane, starts, shown):
         """From each of these times on, the lane has this version of the weights."""
@@ -249,15 +250,15 @@ def draw_lanes(panel, events, seconds):
         shades = np.searchsorted(versions, shown) / (len(versions) - 1)
         panel.barh(lane, np.diff([*starts, seconds * 1e3]), 0.62, starts,
                    color=plt.cm.viridis(shades), edgecolor="none")
-    draw_copies(0, [0, *updates[:, 0]], on_server)
+    draw_copies(0, [0, *(update.seconds for update in updates)], on_server)
     for thread in range(3):
-        mine = pulls[pulls[:, 1] == thread]
-        draw_copies(thread + 1, mine[:, 0], mine[:, 2])
-    for time, thread, version, made in updates:
-        time, lane, age = time * 1e3, thread + 1, int(made - 1 - version)
+        mine = [pull for pull in pulls if pull.thread == thread]
+        draw_copies(thread + 1, [pull.seconds for pull in mine], [pull.pulled for pull in mine])
+    for update in updates:
+        time, lane, age = update.seconds * 1e3, update.thread + 1, update.made - 1 - update.pulled
         panel.plot([time, time], [lane - 0.31, lane + 0.31], color="black", linewidth=1)
         if age or seconds < 0.01:  # on one core the fresh ones stand too close together
-            panel.text(time, lane + 0.34, age, ha="center", va="top", fontsize=9,
+            panel.text(time, lane + 0.34, f"{age:.0f}", ha="center", va="top", fontsize=9,
                        color=RED if age else GREY, weight="bold" if age else "normal")
     for lane, name in enumerate(["server", "thread 1", "thread 2", "thread 3"]):
         panel.text(-0.01, lane, name, ha="right", va="center", fontsize=9,
@@ -291,12 +292,16 @@ def draw_baseline():
     panels[1].set_ylabel("% of samples")
     panels[2].set_xlabel("push on the log-odds of right by one sample:\n"
                          "(a − π(right))·X, with a = 1 for right, 0 for left")
-    for panel, kind, (by_rewards, by_lambda) in zip(
-            errors, recorded.KINDS, load("rollouts")["errors"]):
-        panel.plot(by_rewards[:, 0], "o-", color="black", label="n rewards, then V")
-        panel.plot(abs(by_rewards[:, 2]), ":", color="black", label="its bias")
-        panel.plot(by_lambda[:, 0], "o-", color=ORANGE, label="GAE with λ", zorder=1.5)
-        panel.scatter([2, 6], by_rewards[[2, 6], 0], 80, [BLUE, GREEN], zorder=3)
+    for panel, (kind, (by_rewards, by_lambda)) in zip(errors, recorded.load_errors().items()):
+        panel.plot([error.size for error in by_rewards.values()], "o-", color="black",
+                   label="n rewards, then V")
+        panel.plot([abs(error.bias) for error in by_rewards.values()], ":", color="black",
+                   label="its bias")
+        panel.plot([error.size for error in by_lambda.values()], "o-", color=ORANGE,
+                   label="GAE with λ", zorder=1.5)
+        marked = 5, np.inf  # the script's rewards, and all
+        panel.scatter([recorded.REWARDS.index(n) for n in marked],
+                      [by_rewards[n].size for n in marked], 80, [BLUE, GREEN], zorder=3)
         panel.set(title=kind, ylim=(0, 0.026), ylabel="error (root mean square)")
         panel.set_xticks(range(7), [f"{n:g}\n{1 - 1 / n:g}".replace("inf", "∞")
                                     for n in recorded.REWARDS])

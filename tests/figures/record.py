@@ -85,7 +85,7 @@ def record_threads():
     import timeline
     arrays = {"cores": os.cpu_count()}
     for name, seconds in SECONDS.items():
-        events, _ = timeline.record(3, 20_000, share_one_core=name == "one core")
+        events = np.array(timeline.record(3, 20_000, share_one_core=name == "one core")[0])
         time, thread, _, made = events.T
         starts = time[500:-500]  # by then each thread has pulled
         counts = np.searchsorted(time, starts + seconds) - np.searchsorted(time, starts)

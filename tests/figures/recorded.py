@@ -22,6 +22,9 @@ KINDS = "ten independent samples", "ten successive steps"
 SMALL = 0.01  # a critic's loss, in the mean of 200 updates
 # The mean scores that the variants have to exceed
 THRESHOLDS = {"pendulum": -200, "memory": 199, "memory_pendulum": -200, "pong": 18}
+Event = collections.namedtuple("Event", "seconds thread pulled made")  # see timeline.py
+# Of an update's gradient: the root mean square, its standard error, and the bias
+Error = collections.namedtuple("Error", "size standard_error bias")
 SECONDS = {"all cores": 0.0035, "one core": 0.015}  # how long the stretches of threads.png are
 
 
@@ -87,19 +90,18 @@ def updates(score, delta, weights):
 
 
 def error(gradients, unbiased):
-    """How far gradients are from the true one, which is the mean of the unbiased: the root mean
-    square, its standard error, and the bias."""
+    """How far gradients are from the true one, which is the mean of the unbiased."""
     truth, bias = unbiased.mean(), np.mean(gradients - unbiased)
     squares = (gradients - truth) ** 2
     root = np.sqrt(squares.mean())
     moved = squares - 2 * bias * (unbiased - truth)  # an update also moves what we take for true
-    return root, moved.std() / len(moved) ** 0.5 / (2 * root), bias
+    return Error(root, moved.std() / len(moved) ** 0.5 / (2 * root), bias)
 
 
 def errors(r, v, score):
-    """Of updates with many rollouts from one state: their error, its standard error and their bias,
-    in an array (KINDS, n rewards or GAE, REWARDS, 3). r, v and score (rollouts, steps) are 0 from
-    the end of an episode on; score is the derivative of log π(a|s)."""
+    """Of updates with many rollouts from one state, as an array that `load_errors` reads. r, v and
+    score (rollouts, steps) are 0 from the end of an episode on; score is the derivative of
+    log π(a|s)."""
     delta = r[:, :-1] + GAMMA * v[:, 1:] - v[:, :-1]
     later = np.arange(delta.shape[1])
     unbiased = updates(score, delta, GAMMA ** later)
@@ -108,6 +110,13 @@ def errors(r, v, score):
     found = [[error(*pair) for pair in zip(updates(score, delta, weights), unbiased)]
              for weights in by_rewards + by_lambda]
     return np.reshape(found, (2, len(REWARDS), 2, 3)).transpose(2, 0, 1, 3)
+
+
+def load_errors():
+    """{one of KINDS: the errors with n rewards, and with GAE}, each {one of REWARDS: Error}."""
+    return {kind: [{n: Error(*error) for n, error in zip(REWARDS, of_targets)}
+                   for of_targets in of_kind]
+            for kind, of_kind in zip(KINDS, load("rollouts")["errors"])}
 
 
 def statistics():
@@ -128,12 +137,13 @@ def statistics():
     for name, push in samples.items():
         found[f"{name}: standard deviation"] = push.std()
         found[f"{name}: mean"] = push.mean()
-    all_errors = load("rollouts")["errors"]
-    (five, _, bias), (whole, _, _) = all_errors[1, 0, [2, 6]]  # of ten successive steps
+    by_kind = load_errors()
+    by_rewards, _ = by_kind["ten successive steps"]
+    five, whole = by_rewards[5], by_rewards[np.inf]
     found["updates whose mean is as close with all rewards as with five"] = (
-        (whole ** 2 - five ** 2) / bias ** 2 + 1)
-    for kind, of_kind in zip(KINDS, all_errors):
-        for n, by_rewards, by_lambda in zip(REWARDS, *of_kind):
-            found[f"{kind}, n = {n:g}: error, its standard error, bias"] = by_rewards
-            found[f"{kind}, λ = {1 - 1 / n:g}: error, its standard error, bias"] = by_lambda
+        (whole.size ** 2 - five.size ** 2) / five.bias ** 2 + 1)
+    for kind, (by_rewards, by_lambda) in by_kind.items():
+        for n in REWARDS:
+            found[f"{kind}, n = {n:g}: error, its standard error, bias"] = by_rewards[n]
+            found[f"{kind}, λ = {1 - 1 / n:g}: error, its standard error, bias"] = by_lambda[n]
     return found

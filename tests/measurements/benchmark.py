@@ -5,6 +5,7 @@ machine only ratios mean anything. Learning is what N runs of the real script sa
 the other.
 """
 import argparse
+import collections
 import json
 import re
 import signal
@@ -20,6 +21,7 @@ SCRIPT = ROOT / "a3c_cartpole.py"
 VARIANTS = ROOT / "tests" / "variants"
 LEARNERS = 1, 2, 4, 8, 16, 32
 FRAMES, ROUNDS = 40_000, 15
+Point = collections.namedtuple("Point", "frames seconds")  # how far a run is at a line it prints
 
 
 def lines(program, *options):
@@ -37,15 +39,15 @@ def lines(program, *options):
 
 
 def points(program, *options):
-    """Run a program that never learns. Yields the frames and the seconds up to each line."""
+    """Run a program that never learns. Yields a point for each line."""
     for line, seconds in lines(program, "--set", "LEARNED_MEAN", 1e9, *options):
         frames = re.search(r"(\d+) frames", line)
-        yield int(frames[1]) if frames else 0, seconds
+        yield Point(int(frames[1]) if frames else 0, seconds)
 
 
 def slope(begin, end):
     """Frames/s between two points."""
-    return (end[0] - begin[0]) / (end[1] - begin[1])
+    return (end.frames - begin.frames) / (end.seconds - begin.seconds)
 
 
 def program_speed(program, frames, *options):

@@ -5,6 +5,7 @@ update, although no return exceeds 1. Also: how many gradients are clipped, and 
 large ones belongs to updates with the end of an episode.
 """
 import argparse
+import collections
 import contextlib
 import io
 import re
@@ -22,9 +23,13 @@ CASES = [  # what is clipped: updates with the end of an episode, or others; the
     ("other", 0.25, 1)]
 
 
+Run = collections.namedtuple("Run", "learned frames largest_v updates")
+# The norm of its gradient, and whether one of its samples is at the end of an episode
+Update = collections.namedtuple("Update", "norm end")
+
+
 def run(what, limit, seed):
-    """One run: its exit status, its frames, the largest |V|, and of each update: the norm of its
-    gradient, and whether it contains the end of an episode."""
+    """Returns what one run of this case has given."""
     updates, values = [], []
 
     class Server(clipped.FallingRate):
@@ -36,7 +41,7 @@ def run(what, limit, seed):
             clips = {"both": True, "end": end, "other": tf.logical_not(end)}[what]
             too_large = tf.logical_and(norm > limit, clips)
             factor = tf.where(too_large, limit / norm, tf.ones_like(norm))
-            note = tf.py_func(lambda *update: updates.append(update), [norm, end], [])
+            note = tf.py_func(lambda *update: updates.append(Update(*update)), [norm, end], [])
             with tf.control_dependencies([note]):
                 return super().build_update([g * factor for g in gradients])
 
@@ -50,25 +55,31 @@ def run(what, limit, seed):
         words = f"--render none --test-episodes 1 --seed {seed}"
         status = a3c.main(words.split(), Server, Brain)
     frames = int(re.search(r"earned after (\d+) frames", out.getvalue())[1])
-    return status, frames, max(values), updates
+    return Run(status == 0, frames, max(values), updates)
+
+
+def show(case, runs):
+    what, limit, rate = case
+    values = [run.largest_v for run in runs]
+    updates = [update for run in runs for update in run.updates]
+    large = [update for update in updates if update.norm > min(limit, 0.5)]
+    clipped = np.mean([update.norm > limit for update in updates])
+    ends_of_large, ends = (np.mean([update.end for update in of]) for of in (large, updates))
+    print(f"{what} {limit}, rate times {rate}: "
+          f"{sum(not run.learned for run in runs)} of {len(runs)} not learned; "
+          f"|V| median {statistics.median(values):.2f}, worst {max(values):,.1f}; "
+          f"frames {statistics.median(run.frames for run in runs):,.0f}; clipped {clipped:.2%}; "
+          f"with an end: {ends_of_large:.0%} of the large ones, {ends:.0%} of all", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("seeds", type=int, nargs="?", default=100, metavar="SEEDS")
     seeds = parser.parse_args().seeds
-    for what, limit, rate in CASES:
+    for case in CASES:
+        what, limit, rate = case
         a3c.configure(LEARNING_RATE=0.005 * rate)
-        runs = (run(what, limit, seed) for seed in range(seeds))
-        statuses, frames, values, updates = zip(*runs)
-        every = [update for of_run in updates for update in of_run]
-        beyond = [norm > limit for norm, _ in every]
-        ends = [end for norm, end in every if norm > min(limit, 0.5)]
-        print(f"{what} {limit}, rate times {rate}: {sum(map(bool, statuses))} of {seeds} not "
-              f"learned; |V| median {statistics.median(values):.2f}, worst {max(values):,.1f}; "
-              f"frames {statistics.median(frames):,.0f}; clipped {np.mean(beyond):.2%}; with "
-              f"an end: {np.mean(ends):.0%} of the large ones, "
-              f"{np.mean([end for _, end in every]):.0%} of all", flush=True)
+        show(case, [run(what, limit, seed) for seed in range(seeds)])
 
 
 if __name__ == "__main__":

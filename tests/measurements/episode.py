@@ -12,9 +12,13 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import a3c_cartpole as a3c
 
-HEADER = "step", "r", "memory", "new samples (step: R)", "queue", "update", "pull"
-UPDATE, PULL = 5, 6  # columns
+COLUMNS = "step", "r", "memory", "new samples (step: R)", "queue", "update", "pull"
 FORM = "{:>4} {:>3}  {:12} {:43} {:>5}  {:8} {}"
+
+
+def row(step, r, memory, new, queue):
+    """Of the table. What the step's update and the pull after it do is added later."""
+    return dict(zip(COLUMNS, [step, r, memory, new, queue, "", ""]))
 
 
 class Steps:
@@ -35,11 +39,11 @@ class Brain(a3c.LocalBrain):
     def update_parameter_server(self):
         queued = len(self.train_queue)
         super().update_parameter_server()
-        self.table[-1][UPDATE] = f"with {queued}" if not self.train_queue else "waits"
+        self.table[-1]["update"] = f"with {queued}" if not self.train_queue else "waits"
 
     def pull_parameter_server(self):
         super().pull_parameter_server()
-        self.table[-1][PULL] = "yes"  # after this step, before the next one
+        self.table[-1]["pull"] = "yes"  # after this step, before the next one
 
 
 class Agent(a3c.Agent):
@@ -49,7 +53,7 @@ class Agent(a3c.Agent):
         super().advantage_push_local_brain(s, a, r, s_, done, terminal)
         memory = " ".join(f"{s[0]:.0f}" for s, _, _ in self.memory)
         new = "".join(f"{s[0]:.0f}: {R:.3g}  " for s, _, R, *_ in queue[queued:])
-        self.brain.table.append([f"{s[0]:.0f}", f"{r:.0f}", memory, new, len(queue), "", ""])
+        self.brain.table.append(row(f"{s[0]:.0f}", f"{r:.0f}", memory, new, len(queue)))
 
 
 def main():
@@ -63,10 +67,12 @@ def main():
         environment = a3c.Environment(Agent(brain, random.Random(0)), progress)
         server.initialize()
     for n in lengths:
-        brain.table = [["", "", "(empty)", "", 0, "", ""]]  # before the first step
+        brain.table = [row("", "", "(empty)", "", 0)]  # before the first step
         environment.env = Steps(n)
         environment.run()
-        print(*(FORM.format(*row).rstrip() for row in [HEADER, *brain.table]), "", sep="\n")
+        for cells in COLUMNS, *(step.values() for step in brain.table):
+            print(FORM.format(*cells).rstrip())
+        print()
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ The policy is fixed, and so is the game, so that many games may be the same. Wit
 each action is repeated by chance, one time in four.
 """
 import argparse
+import collections
 import statistics
 import sys
 from pathlib import Path
@@ -16,22 +17,25 @@ from script import a3c
 
 PROGRAMS = {"pong": (pong, a3c.LocalBrain, a3c.Agent),
             "memory_pong": (memory_pong, memory_pong.Brain, memory.Agent)}
+Game = collections.namedtuple("Game", "score actions")
 
 
 def play(program, brain_class, agent_class, game, folder, number):
-    """Returns the games. Each is a list of all actions, with the score at its end."""
-    games = []
+    """Returns the games that a saved policy plays."""
+    games, actions = [], []
 
     class Agent(agent_class):
         def act_greedily(self, s):
-            games[-1].append(super().act_greedily(s))
-            return games[-1][-1]
+            action = super().act_greedily(s)
+            actions.append(action)
+            return action
 
     class Environment(program.Environment):
         def play(self, env):
-            games.append([])
-            games[-1].append(super().play(env))
-            return games[-1][-1]
+            actions.clear()
+            score = super().play(env)
+            games.append(Game(score, tuple(actions)))
+            return score
 
     program.configure()
     a3c.ENV = game
@@ -48,10 +52,10 @@ def main():
     args = parser.parse_args()
     for actions, game in ("as chosen", "PongNoFrameskip-v4"), ("sticky", "PongNoFrameskip-v0"):
         games = play(*PROGRAMS[args.program.stem], game, args.folder, args.games)
-        scores = [score for *_, score in games]
+        scores = [game.score for game in games]
         print(f"{game}, actions {actions}: "
               f"mean {statistics.mean(scores):.1f}, worst {min(scores):.0f}, "
-              f"{len(set(map(tuple, games)))} different games of {len(games)}")
+              f"{len(set(games))} different games of {len(games)}")
 
 
 if __name__ == "__main__":

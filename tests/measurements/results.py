@@ -10,9 +10,10 @@ def keep(results, path):
     path.write_text(text.replace("]],", "]],\n") + "\n")
 
 
-def column(rows, i):
-    """Number i of each run. One that never got there counts as infinitely long."""
-    return np.array([np.inf if row[i] is None else row[i] for row in rows])
+def column(runs, name):
+    """This number of each run. One that never got there counts as infinitely long."""
+    numbers = [getattr(run, name) for run in runs]
+    return np.array([np.inf if number is None else number for number in numbers])
 
 
 def ratio(x, y, paired=False):

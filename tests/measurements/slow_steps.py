@@ -8,8 +8,8 @@ from benchmark import SCRIPT, VARIANTS
 def speed(program, *options):
     """Frames/s over ten seconds of a run, after its first ten."""
     points = benchmark.points(program, "--max-frames", 10 ** 9, *options)
-    begin = next(point for point in points if point[1] > 10)
-    end = next(point for point in points if point[1] > begin[1] + 10)
+    begin = next(point for point in points if point.seconds > 10)
+    end = next(point for point in points if point.seconds > begin.seconds + 10)
     points.close()  # this ends the run
     return benchmark.slope(begin, end)
 

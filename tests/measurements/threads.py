@@ -15,7 +15,8 @@ from benchmark import HERE
 
 SEEDS = 50
 LIMIT, LIMIT_OF_WORLDS = 400_000, 300_000  # frames; a run that needs more hasn't learned
-FRAMES, SECONDS, FAILED, GRADIENTS, EPISODES = range(5)  # what a row holds
+# Frames, seconds and episodes until learned (None: never), evaluations that failed, and updates
+Run = collections.namedtuple("Run", "frames seconds failed gradients episodes")
 REFERENCE = "8 threads"
 RATES = {"½": 0.5, "2": 2, "4": 4}
 # Options of learners.py, and the name of the case that this one is compared with
@@ -66,33 +67,35 @@ def path(table):
 
 
 def load(table):
-    return json.loads(path(table).read_text()) if path(table).exists() else {}
+    """{name: the runs of that case}"""
+    cases = json.loads(path(table).read_text()) if path(table).exists() else {}
+    return {name: [Run(*run) for run in runs] for name, runs in cases.items()}
 
 
 def learn(seed, table, name):
-    """One run of a case, as a row."""
+    """One run of a case."""
     options, cases = TABLES[table]
     limit = LIMIT_OF_WORLDS if table == "worlds" else LIMIT
     run = benchmark.learn(seed, HERE / "learners.py", *options, *cases[name].options,
                           "--max-frames", limit, "--test-episodes", 1)
     seconds = round(run["learning"], 3) if run["learned"] else None
-    return [run.get("frames"), seconds, run["failed"], run["gradients"], run.get("episodes")]
+    return Run(run.get("frames"), seconds, run["failed"], run["gradients"], run.get("episodes"))
 
 
 def measure(table):
     cases = TABLES[table][1]
-    rows = {name: [] for name in cases} | load(table)
+    runs = {name: [] for name in cases} | load(table)
     for seed in range(SEEDS):
         for name in cases:
-            if len(rows[name]) == seed:
-                rows[name].append(learn(seed, table, name))
-        results.keep(rows, path(table))
+            if len(runs[name]) == seed:
+                runs[name].append(learn(seed, table, name))
+        results.keep(runs, path(table))
 
 
 def compared(table):
     """{case: its median of frames, and its ratio to its reference in words}"""
-    rows, cases = load(table), TABLES[table][1]
-    frames = {name: results.column(rows[name], FRAMES) for name in cases}
+    runs, cases = load(table), TABLES[table][1]
+    frames = {name: results.column(runs[name], "frames") for name in cases}
     found = results.compare({name: (frames[name], frames[case.reference])
                              for name, case in cases.items() if name != case.reference},
                             paired=True)
@@ -102,13 +105,14 @@ def compared(table):
 
 def show(table):
     """The rows of a table of the page of measurements."""
-    rows = load(table)
+    cases = load(table)
     for name, (median, ratio) in compared(table).items():
-        learned = sum(row[FRAMES] is not None for row in rows[name])
-        failed = [row[FAILED] for row in rows[name]]
+        runs = cases[name]
+        learned = sum(run.frames is not None for run in runs)
+        failed = [run.failed for run in runs]
         words = f"{sum(failed)}, in {sum(map(bool, failed))} runs"
         frames = f"{median:,.0f}" if np.isfinite(median) else "–"  # fewer than half have learned
-        yield f"| {name} | {learned} of {len(rows[name])} | {frames} | {ratio} | {words} |"
+        yield f"| {name} | {learned} of {len(runs)} | {frames} | {ratio} | {words} |"
 
 
 def main():

@@ -8,6 +8,7 @@ the GIL, and others go on. So the graph itself counts the updates and looks at t
 in the same call in which it copies the weights or applies a gradient.
 """
 import argparse
+import collections
 import contextlib
 import functools
 import io
@@ -20,6 +21,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import a3c_cartpole as a3c
 
 tf = a3c.tf
+# Of a pull or an update: when, by which thread (0, 1, ...), which version of the server's weights
+# the thread has pulled last, and which version its update makes (0 for a pull). A version is the
+# number of updates before it.
+Event = collections.namedtuple("Event", "seconds thread pulled made")
 
 
 class Server(a3c.ParameterServer):
@@ -74,14 +79,12 @@ class Brain(a3c.LocalBrain):
 
     def note(self, seconds, made):
         thread = int(self.name.removeprefix("local_thread")) - 1
-        self.events.append((seconds, thread, self.pulled, made))
+        self.events.append(Event(seconds, thread, self.pulled, made))
 
 
 def record(learners, frames, share_one_core):
-    """Let so many learners play so many frames. Returns their pulls and updates in order: the time
-    in seconds, the thread (0, 1, ...), the version of the server's weights that it has pulled, and
-    the version that it makes by an update (0 for a pull). A version is the number of updates. Also
-    returns how many updates were made during each pull."""
+    """Let so many learners play so many frames. Returns their pulls and updates in order, and how
+    many updates were made during each pull."""
     events, during = [], []
     words = f"--render none --seed 0 --workers {learners} --max-frames {frames}"
     a3c.configure(LEARNED_MEAN=float("inf"), SHARE_ONE_CORE=share_one_core)  # it never ends sooner
@@ -89,14 +92,13 @@ def record(learners, frames, share_one_core):
         a3c.main(words.split(), Server, functools.partial(Brain, events=events, during=during))
     a3c.configure()
     # A pull of version 7 comes after update 7 and before update 8.
-    events.sort(key=lambda event: (max(event[2:]), event[3] == 0, event[0]))
-    return np.array(events), np.array(during)
+    events.sort(key=lambda e: (max(e.pulled, e.made), e.made == 0, e.seconds))
+    return events, np.array(during)
 
 
 def ages(events):
     """Of each gradient: the updates of others between its thread's pull and its own update."""
-    updates = events[events[:, 3] > 0]
-    return (updates[:, 3] - 1 - updates[:, 2]).astype(int)
+    return np.array([event.made - 1 - event.pulled for event in events if event.made])
 
 
 def main():

@@ -148,9 +148,10 @@ FAULTS = {
     "test_only_the_end_is_rewarded": [
         ("Environment.reward", "step >= GOOD_STEPS", "step > GOOD_STEPS"),
         ("GOOD_STEPS", "199", "198")],
-    "test_whether_v_of_the_last_state_counts": [
+    "test_only_a_true_end_is_terminal": [
         ("Environment.run", "done, terminal)", "done, terminated)"),
-        ("Environment.run", "truncated and TIME_LIMIT_IS_END", "truncated"),
+        ("Environment.run", "truncated and TIME_LIMIT_IS_END", "truncated")],
+    "test_reward_and_agent_are_told_each_step": [
         ("Environment.run", "s_, step, done)", "s_, step, terminal)"),
         ("Environment.run", "self.reward(s, a, r, s_,", "self.reward(s_, a, r, s_,"),
         ("Environment.run", "brain(s, a,", "brain(s, 0,")],
@@ -165,10 +166,32 @@ FAULTS = {
     "test_a_wrong_number_of_actions_is_noticed": [
         ("Environment.__init__", "not in (NUM_ACTIONS, None)", "is None"),
         ("Environment.__init__", "(NUM_ACTIONS, None)", "(NUM_ACTIONS,)")],
+    # test_exercise_pages.py
+    "test_check_py_accepts_only_gae": [
+        ("check.gae", "0.0 if terminal else v[-1]", "v[-1]"),
+        ("check.check_gae", '(True, "at the end")', '(False, "at the end")'),
+        ("check.check_gae", "all(np.allclose(m, -g, atol=1e-3)", "any(np.allclose(m, -g, atol=1)")],
+    "test_check_py_accepts_both_means_of_a_round": [
+        ("check.play_rounds", "samples.setdefault(self, [])", "samples.setdefault(0, [])"),
+        ("check.check_step", "is_sum(ones / len(ones)) or ", ""),
+        ("check.check_step", " or is_sum(sizes / sizes.sum())", "")],
+    "test_check_py_says_what_is_wrong_with_a_round": [
+        ("check.play_rounds", "gradient_descent(a3c, RATE)", "a3c.ParameterServer"),
+        ("check.check_step", "is_sum(ones) or is_sum(sizes):", "is_sum(sizes):"),
+        ("check.check_step", "is_sum(ones) or is_sum(sizes):", "is_sum(ones):"),
+        ("check.check_step", "any(map(is_sum, np.eye(len(ones))))", "False"),
+        ("check.check_step", "atol=1e-4", "atol=1"),
+        ("check.check_synchronous", "any(outdated)", "False"),
+        ("check.check_synchronous", "len(rounds) == 1", "False"),
+        ("check.check_synchronous", "len(rounds) > FRAMES / LEARNERS / 4", "False"),
+        ("check.check_synchronous", "pairwise(rounds)", "pairwise(rounds[:2])")],
+    "test_check_py_allows_both_slopes_of_relu_at_0": [
+        ("check.check_update", "1e-6, -1e-6, 0.0", "0.0,"),
+        ("check.check_step", "above=above", "above=0.0")],
     # test_ga3c.py
     "test_ga3c_may_have_several_predictors_and_trainers": [
         ("ga3c.Worker.learn", "in PREDICTORS", '== "predictor1"')],
-    "test_ga3cs_test_thread_has_its_own_network": [
+    "test_only_ga3cs_test_thread_has_its_own_network": [
         ("ga3c.main", "return brain_class(name, server)", "pass")],
     "test_ga3c_plays_every_frame_and_loses_no_sample": [
         ("ga3c.AskingBrain.update_parameter_server", "self.train_queue = []", "pass"),
@@ -189,7 +212,10 @@ FAULTS = {
     "test_variants_with_memory_see_positions_but_no_velocities": [
         ("memory.Positions.positions", "[0, 2]", "[0, 1]")],
     "test_samples_hold_the_memory_of_their_episode": [
-        ("memory.Agent.advantage_push_local_brain", "s_ = self.with_memory(s_)", "pass"),
+        ("memory.Agent.advantage_push_local_brain", "s_ = self.with_memory(s_)", "pass")],
+    "test_a_thread_remembers_only_what_it_plays": [
+        ("memory.Agent.policy", "self.remembered = ", "Agent.remembered = ")],
+    "test_evaluations_and_films_begin_without_memory": [
         ("memory.Remembering.reset", "self.agent.forget()",
          "env is self.env and self.agent.forget()")],
     # test_network.py
@@ -219,24 +245,6 @@ FAULTS = {
     "test_a_graph_call_is_prepared_once": [("GraphCall.__call__", "self.function is None", "True")],
     "test_a_brain_with_too_many_layers_is_refused": [
         ("LocalBrain._build_graph", "strict=True", "strict=False")],
-    # test_pages.py
-    "test_check_py_tells_gae_from_other_advantages": [
-        ("check.gae", "0.0 if terminal else v[-1]", "v[-1]"),
-        ("check.check_gae", '(True, "at the end")', '(False, "at the end")'),
-        ("check.check_gae", "all(np.allclose(m, -g, atol=1e-3)", "any(np.allclose(m, -g, atol=1)")],
-    "test_check_py_accepts_only_the_mean_of_a_round": [
-        ("check.play_rounds", "gradient_descent(a3c, RATE)", "a3c.ParameterServer"),
-        ("check.play_rounds", "samples.setdefault(self, [])", "samples.setdefault(0, [])"),
-        ("check.check_update", "is_sum(ones / len(ones)) or ", ""),
-        ("check.check_update", " or is_sum(sizes / sizes.sum())", ""),
-        ("check.check_update", "is_sum(ones) or is_sum(sizes):", "is_sum(sizes):"),
-        ("check.check_update", "is_sum(ones) or is_sum(sizes):", "is_sum(ones):"),
-        ("check.check_update", "any(map(is_sum, np.eye(len(ones))))", "False"),
-        ("check.check_update", "atol=1e-4", "atol=1"),
-        ("check.check_synchronous", "any(outdated)", "False"),
-        ("check.check_synchronous", "len(rounds) == 1", "False"),
-        ("check.check_synchronous", "len(rounds) > FRAMES / LEARNERS / 4", "False"),
-        ("check.check_synchronous", "pairwise(rounds)", "pairwise(rounds[:2])")],
     # test_pendulum.py
     "test_pendulums_network_equals_numpy": [
         ("pendulum.Server.state_scale", "1, 1, 8  #", "1, 1, 1  #")],
@@ -387,7 +395,7 @@ FAULTS = {
         ("synchronous.Server.frames", "self.frame", "self.progress.frames")],
     "test_synchronous_learners_all_end": [
         ("synchronous.Server.wait_until", " or len(", " or 9 * len(")],
-    "test_no_sample_waits_for_the_next_round": [
+    "test_ten_steps_make_ten_samples_if_on_policy": [
         ("returns.SegmentReturns.advantage_push_local_brain", "(self.on_policy", "(None")],
     # test_two_worlds.py
     "test_world_minus_1_exchanges_the_actions": [
@@ -452,9 +460,10 @@ FAULTS = {
     "test_the_last_episodes_may_reach_the_threshold": [
         ("Progress.wait_for_evaluation", "or not self.learning_threads,", "or True,"),
         ("Progress.wait_for_evaluation", 'self.phase == "evaluating" or not', "not")],
+    "test_an_evaluation_plays_one_version_of_the_weights": [
+        ("Worker_thread.evaluate", "brain.pull_parameter_server()", "pass")],
     "test_weights_that_pass_are_kept_and_saved": [
         ("Worker_thread.evaluate", "brain.push_parameter_server()", "pass"),
-        ("Worker_thread.evaluate", "brain.pull_parameter_server()", "pass"),
         ("Worker_thread.evaluate", "brain.server.checkpoint.save()", "pass"),
         ("Worker_thread.evaluate", "not progress.learning_threads, GRACE", "True, GRACE")],
 }

@@ -63,5 +63,5 @@ def test_greedy_play_takes_the_likeliest_action(p, likeliest):
     """Always, and of equally likely ones the first."""
     agent = new_agent(p)
     assert [agent.act_greedily(STATE) for _ in range(9)] == [likeliest] * 9
-    [s] = agent.brain.predict_p.call_args.args
-    assert s.shape == (1, 4)  # a batch of one state
+    [asked] = agent.brain.predict_p.call_args.args
+    assert asked.shape == (1, 4)  # the network takes a batch, here of one state

@@ -11,9 +11,9 @@ from helpers import Built, EndsAt, a3c, options, run
 class Noting(a3c.Environment):
     """An environment and its agent, which note in `calls` what happens after 100 frames."""
     def __init__(self, env):
-        self.calls, self.samples, progress = [], [], a3c.Progress(options())
+        self.calls, progress = [], a3c.Progress(options())
         progress.frames = 100
-        brain = unittest.mock.Mock(train_push=lambda *sample: self.samples.append(sample))
+        brain = unittest.mock.Mock()
         brain.predict_p.return_value = np.array([[0.5, 0.5]])  # both actions are equally likely
         brain.pull_parameter_server = lambda: self.calls.append("pull")
         brain.update_parameter_server = lambda: self.calls.append("update")
@@ -81,9 +81,24 @@ def test_only_the_end_is_rewarded(falls, last):
     """With 1 from step 199 on, else with -1. The environment's own 2.5 a step don't count."""
     environment = Noting(EndsAt(falls, reward=2.5))
     environment.run()
-    R = np.array([R for _, _, R, _, _ in environment.samples])
-    np.testing.assert_allclose(R[:-5], 0)  # the last reward reaches five steps back
-    np.testing.assert_allclose(R[-5:], last * 0.99 ** np.array([4, 3, 2, 1, 0]))
+    rewards = [r for _, _, r, *_ in environment.pushes]
+    assert rewards == [0] * (len(rewards) - 1) + [last]
+
+
+def test_reward_and_agent_are_told_each_step(monkeypatch):
+    """Its states, its action, and whether the episode is over, here by a time limit that is no end.
+    `reward` is for another environment to replace."""
+    monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", False)
+    env = EndsAt()
+    environment = Noting(env)
+    environment.run()
+    for step, action, rewarded, pushed in zip(
+            range(1, 201), env.actions, environment.rewards, environment.pushes, strict=True):
+        s, a, r, s_, number, done = rewarded
+        assert (s[0], a, r, s_[0]) == (step - 1, action, 1, step)
+        assert (number, done) == (step, step == 200)
+        s, a, _, s_, done, _ = pushed
+        assert (s[0], a, s_[0], done) == (step - 1, action, step, step == 200)
 
 
 @pytest.mark.parametrize("falls, limit_is_end, terminal", [
@@ -91,24 +106,13 @@ def test_only_the_end_is_rewarded(falls, last):
     pytest.param(None, True, True, id="a time limit that is an end"),
     pytest.param(None, False, False, id="a time limit that is no end"),
     pytest.param(200, False, True, id="the pole falls at the time limit")])
-def test_whether_v_of_the_last_state_counts(monkeypatch, falls, limit_is_end, terminal):
-    """It does only after a time limit that is no end. Each step is told to `reward`, which another
-    environment may replace, and with whether it is terminal to `advantage_push_local_brain`."""
+def test_only_a_true_end_is_terminal(monkeypatch, falls, limit_is_end, terminal):
+    """A fall, or a time limit that counts as an end. Then V of the last state counts as 0."""
     monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", limit_is_end)
-    env, last = EndsAt(falls), falls or 200
-    environment = Noting(env)
+    environment = Noting(EndsAt(falls))
     environment.run()
-    for step, action, told, pushed in zip(
-            range(1, last + 1), env.actions, environment.rewards, environment.pushes, strict=True):
-        s, a, r, s_, number, done = told
-        assert (s[0], a, r, s_[0]) == (step - 1, action, 1, step)
-        assert (number, done) == (step, step == last)
-        s, a, _, s_, done, is_terminal = pushed
-        assert (s[0], a, s_[0]) == (step - 1, action, step)
-        assert (done, is_terminal) == (step == last, step == last and terminal)
-    discounts = [discount for *_, discount in environment.samples]
-    np.testing.assert_allclose(discounts[:-5], 0.99 ** 5)
-    np.testing.assert_allclose(discounts[-5:], 0.99 ** np.array([5, 4, 3, 2, 1]) * (not terminal))
+    terminals = [is_terminal for *_, is_terminal in environment.pushes]
+    assert terminals == [False] * (len(terminals) - 1) + [terminal]
 
 
 def test_threads_share_no_environment_agent_or_brain():

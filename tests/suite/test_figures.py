@@ -83,40 +83,62 @@ def test_an_error_has_a_bias_and_a_noise(rng):
     def error():
         unbiased = rng.normal(7, 1, 1000)
         return recorded.error(unbiased + rng.normal(3, np.sqrt(15), 1000), unbiased)
-    found, claimed, bias = np.array([error() for _ in range(300)]).T
-    assert np.mean(found) == pytest.approx(5, abs=0.05)
+    size, standard_error, bias = np.array([error() for _ in range(300)]).T
+    assert np.mean(size) == pytest.approx(5, abs=0.05)
     assert np.mean(bias) == pytest.approx(3, abs=0.05)
-    assert np.mean(claimed) == pytest.approx(np.std(found), rel=0.15)
+    assert np.mean(standard_error) == pytest.approx(np.std(size), rel=0.15)
 
 
 # What the pages say about the pictures
 
-def test_numbers_about_pictures_are_the_recorded_ones():
-    computed, evaluations = recorded.statistics(), recorded.load("run")["evaluation"][:, 1]
-    pushes = {name: push.mean() for name, push in recorded.pushes().items()}
-    _, minus_v, script = pushes.values()
-    by_rewards, _ = recorded.load("rollouts")["errors"][1, ..., 0]  # of successive steps
-    as_close = computed["updates whose mean is as close with all rewards as with five"]
-    networks = recorded.networks()
-    worst = max(row[measure.FRAMES] for row in measure.load()["0"])
+def check(page, *quotes):
+    for words in quotes:
+        assert words in page, words
+
+
+def test_the_pages_quote_the_run_they_draw():
+    """The means of its two evaluations, and the frames of its three networks."""
+    first, second = recorded.load("run")["evaluation"][:, 1]
+    untrained, halfway, learned = (frames for frames, _ in recorded.networks().values())
+    check(README, f"means of {first:.1f} and {second:.1f}")
+    check(MEASUREMENTS, f"{untrained:,}, {halfway:,} and {learned:,} frames")
+
+
+def test_the_page_of_measurements_quotes_the_falls():
+    """V sinks and the advantages are negative before them, lowest five steps before the end."""
+    computed = recorded.statistics()
     negative = computed["last steps in which the mean advantage is negative"]
-    for words in (
-            "means of {:.1f} and {:.1f}".format(*evaluations),
-            f"{script:.4f} instead of {minus_v:.4f}",
-            "{:.4f} with return − V(s), {:.4f} with A, and {:.4f} with a single reward".format(
-                *by_rewards[[6, 2, 0]]),
-            f"over the mean of about {as_close:.0f} updates, return − V(s) does as well as A",
-            f"reaches {computed['median score after 7,000 frames']:.0f} in 7,000 frames",
-            "the mean score there is anywhere from {:.0f} to {:.0f}".format(
-                *computed["mean scores while the critic's loss is small"]),
-            f"(at most {worst:,})"):
-        assert words in README, words
-    for words in (
-            "{:,}, {:,} and {:,} frames".format(*(frames for frames, _ in networks.values())),
-            f"the last {negative:.0f} steps V sinks",
-            f"−{-computed['lowest V in the last step']:.1f} in some falls",
-            "lowest five steps before the end"):
-        assert words in MEASUREMENTS, words
     assert computed["steps before the end of the lowest mean advantage"] == 5
-    independent_bias = recorded.load("rollouts")["errors"][0, 0, 2, 2]
-    assert script - minus_v == pytest.approx(independent_bias, rel=1e-4)  # in both halves
+    check(MEASUREMENTS, f"the last {negative:.0f} steps V sinks",
+          f"−{-computed['lowest V in the last step']:.1f} in some falls",
+          "lowest five steps before the end")
+
+
+def test_the_readme_quotes_a_hundred_runs():
+    """How they learn on average, and the worst of them."""
+    computed = recorded.statistics()
+    worst = max(run.frames for run in measure.load()["0"])
+    check(README, f"reaches {computed['median score after 7,000 frames']:.0f} in 7,000 frames",
+          "the mean score there is anywhere from {:.0f} to {:.0f}".format(
+              *computed["mean scores while the critic's loss is small"]),
+          f"(at most {worst:,})")
+
+
+def test_the_readme_quotes_the_bias_of_samples():
+    """With the script's advantage, a sample's push is another one on average. This difference is
+    the bias of an update with independent samples."""
+    _, minus_v, script = (push.mean() for push in recorded.pushes().values())
+    by_rewards, _ = recorded.load_errors()["ten independent samples"]
+    assert script - minus_v == pytest.approx(by_rewards[5].bias, rel=1e-4)
+    check(README, f"{script:.4f} instead of {minus_v:.4f}")
+
+
+def test_the_readme_quotes_the_errors_of_updates():
+    """With successive steps, for three targets."""
+    errors, _ = recorded.load_errors()["ten successive steps"]
+    as_close = recorded.statistics()[
+        "updates whose mean is as close with all rewards as with five"]
+    check(README,
+          f"{errors[np.inf].size:.4f} with return − V(s), {errors[5].size:.4f} with A, and "
+          f"{errors[1].size:.4f} with a single reward",
+          f"over the mean of about {as_close:.0f} updates, return − V(s) does as well as A")

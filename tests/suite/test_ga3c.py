@@ -15,14 +15,12 @@ def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
     assert built.progress.learning_threads > ga3c.TRAINERS  # the test thread waits for these, too
     built.run()
     assert built.progress.frames == 2000 and not built.progress.learning_threads
-    sizes = [point["batch/samples"] for point in points if "batch/samples" in point]
-    *learners, _, trainer = built.brains
-    rest = len(trainer.train_queue)  # too few for an update
-    assert min(sizes) >= 40 > rest and built.server.samples.empty()
+    used = [point["batch/samples"] for point in points if "batch/samples" in point]
     agents = [worker.environment.agent for worker in built.learners]
-    learners_rest = sum(len(agent.memory) + len(brain.train_queue)
-                        for agent, brain in zip(agents, learners))
-    assert sum(sizes) + rest + learners_rest == 2000
+    waiting = [len(agent.memory) + len(agent.brain.train_queue) for agent in agents]
+    assert sum(used) + sum(waiting) == 2000 and built.server.samples.empty()
+    trainer = built.brains[-1]
+    assert min(used) >= 40 > len(trainer.train_queue)  # too few for an update
 
 
 def test_ga3cs_age_counts_updates(build, rng, points):
@@ -62,14 +60,12 @@ def test_ga3c_gives_each_learner_its_own_policy(build, rng, points):
     for brain, s in zip(built.brains, states):
         built.server.states.give((s, brain.answer))
     built.progress.learning_threads = {"trainer1"}  # the predictor ends when all are answered
-    *_, predictor, trainer = built.brains
+    *_, predictor, _ = built.brains
     with pytest.raises(a3c.Stopped):
         built.learners[-2].learn()
     for brain, s in zip(built.brains, states):
         np.testing.assert_allclose(brain.answer.take(), predictor.predict_p(s), rtol=1e-6)
     assert points == [{"batch/states": 8}]
-    for brain in predictor, trainer:  # they never pull
-        assert brain.weights == built.server.weights  # the same variables, not copies
 
 
 def test_ga3cs_queues_are_limited(build):
@@ -98,8 +94,11 @@ def test_ga3c_may_have_several_predictors_and_trainers(build, monkeypatch):
     assert predicted == {"predictor1", "predictor2"}
 
 
-def test_ga3cs_test_thread_has_its_own_network(build):
-    """So a policy doesn't change while it is evaluated."""
+def test_only_ga3cs_test_thread_has_its_own_network(build):
+    """So a policy doesn't change while it is evaluated. Predictors and trainers never pull, because
+    their weights are the server's."""
     built = build(ga3c, learners=2)
-    weights = built.tester.environment.agent.brain.weights
-    assert not {w.name for w in weights} & {w.name for w in built.server.weights}
+    tester = built.tester.environment.agent.brain
+    assert not {w.name for w in tester.weights} & {w.name for w in built.server.weights}
+    *_, predictor, trainer = built.brains
+    assert predictor.weights == trainer.weights == built.server.weights

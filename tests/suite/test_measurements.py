@@ -98,7 +98,7 @@ def test_the_lesson_says_what_threads_py_and_worlds_py_found():
     start, middle = ratio("cartpole", "8 that wait"), ratio("from_0", "8 that wait")
     end = ratio("from_0", "8 that wait, rate × 2")
     one, eight, *_ = worlds.summaries().values()
-    failed = [sum(row[threads.FAILED] for row in threads.load("worlds")[f"{n}, 200 episodes"])
+    failed = [sum(run.failed for run in threads.load("worlds")[f"{n}, 200 episodes"])
               for n in ("1 thread", "8 threads")]
     for words in (
             "needs {} times the script's frames (95% interval {})".format(*start),
@@ -111,28 +111,13 @@ def test_the_lesson_says_what_threads_py_and_worlds_py_found():
         assert words in lesson, words
 
 
-def test_ratios_in_answers_are_those_measure_py_prints(capsys):
-    """Each "1.9 times the frames (1.7 to 2.1)" in the answer to an exercise."""
-    measure.show(measure.load())
-    printed = capsys.readouterr().out
-    found = 0
-    for page in measure.PAGES:
-        text = " ".join(page.read_text(encoding="utf-8").split())
-        for number, answer in re.findall(r" \*\*(\d+)\. (.*?</details>)", text):
-            for words in re.findall(r"(\d\.\d\d) times[^()]*?[(,] ?([\d.]+ to [\d.]+)[);]", answer):
-                own = re.findall(rf"Exercise {number}(?:\+15)?: [^E]*", printed)
-                assert "ratio {} ({})".format(*words) in "".join(own), number
-                found += 1
-    assert found >= 20  # the patterns still find them
-
-
 def test_a_curve_is_of_training_episodes_and_ends_when_the_run_has_learned():
     """An episode of score i ends after each 100·i frames. After 6,000 frames the latest fifty are
     numbers 11 to 60, and no point follows, neither here nor in the recorded hundred runs."""
     means = measure.curve([(100 * i, i) for i in range(1, 81)], 6001)
     assert means[[1, 6]] == pytest.approx([5.5, 35.5])
     for curves, learned in ((means, 6001), (np.load(measure.CURVES)["means"], measure.column(
-            measure.load()["0"], measure.FRAMES)[:, np.newaxis])):
+            measure.load()["0"], "frames")[:, np.newaxis])):
         has_a_point = (0 < measure.GRID) & (measure.GRID < learned)
         np.testing.assert_array_equal(np.isfinite(curves), has_a_point)
 
@@ -226,27 +211,33 @@ def test_learners_may_share_one_world(given_by_learners):
     assert worlds == [first, first, -first, -first, first, first]
 
 
-@pytest.mark.parametrize("learners", [1, 2])
-def test_the_recorder_notes_versions_pulled_and_made(monkeypatch, learners):
-    """What timeline.py records agrees with what the brains note themselves, and adds up."""
-    pulled = {0: [], 1: []}  # by each thread, in order. A version is the number of updates before
+@pytest.fixture(scope="module", params=[1, 2])
+def recording(request):
+    """A run of so many learners, as timeline.py records it: learners, events, during."""
+    learners = request.param
+    return learners, *timeline.record(learners, 2000 * learners, share_one_core=False)
 
-    class Brain(timeline.Brain):
-        def pull_parameter_server(self):
-            super().pull_parameter_server()
-            pulled[int(self.name[-1]) - 1].append(self.pulled)
 
-    monkeypatch.setattr(timeline, "Brain", Brain)
-    events, during = timeline.record(learners, 2000 * learners, share_one_core=False)
-    _, thread, seen, made = events.T
-    updates, pulls = made > 0, made == 0
-    assert sorted(made[updates]) == list(range(1, updates.sum() + 1))
-    assert updates.sum() > 150 * learners
-    for number in range(learners):
-        mine = thread == number
-        assert seen[mine & pulls].tolist() == pulled[number]
-        assert seen[mine & updates].tolist() == pulled[number][:(mine & updates).sum()]
+def test_recorded_events_tell_which_weights_each_thread_had(recording):
+    """A pull gives a thread the weights of all updates so far, and its next update says so."""
+    _, events, _ = recording
+    updates, pulled = 0, {}
+    for event in events:
+        if event.made:
+            updates += 1
+            assert (event.made, event.pulled) == (updates, pulled[event.thread])
+        else:
+            pulled[event.thread] = event.pulled
+            assert event.pulled == updates
+    assert updates > 150
+
+
+def test_only_others_make_a_gradient_old(recording):
+    """Or come during a pull. Each update makes the gradients of all others one update older."""
+    learners, events, during = recording
     ages = timeline.ages(events)
-    assert ages.min() >= 0 and ages.any() == (learners > 1)  # only others make a gradient old
-    assert ages.mean() <= learners - 1  # each update makes the others' gradients one older
-    assert len(during) == pulls.sum() and during.min() >= 0 and (learners > 1 or not during.any())
+    assert len(during) == sum(not event.made for event in events)
+    if learners == 1:
+        assert not ages.any() and not during.any()
+    else:
+        assert 0 == ages.min() < ages.mean() <= learners - 1 and during.min() >= 0

@@ -49,28 +49,42 @@ def test_variants_with_memory_see_positions_but_no_velocities(
 
 
 def test_samples_hold_the_memory_of_their_episode(build):
-    """And of their thread, whatever others play. Each episode, also a film's, begins with zeros."""
-    built = build(memory, learners=2, Tmax=1000)  # one update an episode
-    environment, other = (learner.environment for learner in built.learners)
-    agent, brain, before = environment.agent, environment.agent.brain, []  # the memories
-
-    def policy_among_others(s, really=agent.policy):
-        before.append(agent.remembered)
-        p = really(s)
-        other.agent.act(np.ones(2), 0)
-        brain.predict_p(np.ones((1, 66)))  # 2 numbers that are seen, 64 that are remembered
-        return p
-    agent.policy = policy_among_others
-    brain.update_parameter_server = unittest.mock.Mock()
-    for episode in 1, 2:
+    """Each state comes with what the network remembers of those before it, at first nothing."""
+    built = build(memory, Tmax=1000)  # one update an episode
+    environment, [brain] = built.learners[0].environment, built.brains
+    brain.update_parameter_server = unittest.mock.Mock()  # it leaves all samples in the queue
+    for _ in range(2):
         environment.run()
         s, _, _, s_, _ = map(np.array, zip(*brain.train_queue))
         brain.train_queue.clear()
-        assert brain.update_parameter_server.call_count == episode
         assert not s[0, 2:].any() and same(s[1:], s_[:-1])
         policy_and_memory, _ = memory_numpy(built.values(brain.weights), s)
         np.testing.assert_allclose(s_[:, 2:], policy_and_memory[:, 2:], rtol=1e-3, atol=1e-5)
-    for env in environment.env, environment.make():  # of an evaluation, of a test episode
+
+
+def test_a_thread_remembers_only_what_it_plays(build):
+    """Not what another thread plays, or what else its own network is asked."""
+    one, other = (learner.environment.agent for learner in build(memory, learners=2).learners)
+    for agent in one, other:
+        agent.brain.pull_parameter_server()
+    one.policy(np.ones(2))
+    remembered = one.remembered.copy()
+    other.policy(np.zeros(2))
+    one.brain.predict_p(np.zeros((1, 66)))  # 2 numbers that are seen, 64 that are remembered
+    assert remembered.any() and np.array_equal(one.remembered, remembered)
+
+
+def test_evaluations_and_films_begin_without_memory(build):
+    """In the thread's own environment, and in another that is made for a film."""
+    environment = build(memory).tester.environment
+    agent, before = environment.agent, []  # what it remembers before each step
+
+    def policy(s, really=agent.policy):
+        before.append(agent.remembered)
+        return really(s)
+    agent.policy = policy
+    agent.brain.pull_parameter_server()
+    for env in environment.env, environment.make():
         before.clear()
         environment.play(env)
         assert before[1].any() and not before[0].any()

@@ -38,28 +38,35 @@ def test_loss_terms_equal_numpy(rng, monkeypatch):
     np.testing.assert_allclose(got, (actor, 3 * critic, 4 * entropy), rtol=1e-4, atol=1e-7)
 
 
-def test_updates_equal_numpy(built, rng, points):
+def test_updates_equal_numpy(built, rng):
     """Learners share RMSProp's averages. Each gradient is that of the learner's own weights, but
     only the server's weights move."""
     copies = [brain.weights for brain in built.brains]
     weights, *stale = built.values([built.server.weights, *copies])
     squares = [np.ones_like(w) for w in weights]  # as TensorFlow 1 starts them
     for turn in range(10):
-        own, samples = stale[turn % 2], batch(rng)
-        update(built.brains[turn % 2], *samples)
-        gradients = gradient(own, *samples)
-        rmsprop(weights, squares, gradients)
+        learner, samples = turn % 2, batch(rng)
+        update(built.brains[learner], *samples)
+        rmsprop(weights, squares, gradient(stale[learner], *samples))
         got = built.values([*built.server.weights, *averages(built.server)])
-        actor, critic, entropy = terms(own, own, *samples)
-        curves = {"loss/actor": actor, "loss/critic": critic, "loss/entropy": entropy,
-                  "gradient": sum((g ** 2).sum() for g in gradients) ** 0.5}
-        [point] = points  # of this update
-        points.clear()
-        assert point.keys() == curves.keys()
-        for x, y in zip([*got, *map(point.get, curves)], [*weights, *squares, *curves.values()],
-                        strict=True):
-            np.testing.assert_allclose(x, y, rtol=1e-4, atol=2e-6)
+        for x, wanted in zip(got, weights + squares, strict=True):
+            np.testing.assert_allclose(x, wanted, rtol=1e-4, atol=2e-6)
     assert all(map(same, stale, built.values(copies)))
+
+
+def test_an_updates_curves_equal_numpy(built, rng, points):
+    """The parts of the loss, of each sample, and the gradient's norm."""
+    brain, samples = built.brains[0], batch(rng)
+    weights = built.values(brain.weights)
+    update(brain, *samples)
+    actor, critic, entropy = terms(weights, weights, *samples)
+    norm = sum((g ** 2).sum() for g in gradient(weights, *samples)) ** 0.5
+    [point] = points
+    wanted = {"loss/actor": actor, "loss/critic": critic, "loss/entropy": entropy,
+              "gradient": norm}
+    assert point.keys() == wanted.keys()
+    for name in wanted:
+        np.testing.assert_allclose(point[name], wanted[name], rtol=1e-4, atol=2e-6)
 
 
 def everything(server):

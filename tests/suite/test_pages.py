@@ -6,7 +6,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import unittest.mock
 from pathlib import Path
 
 import check
@@ -42,8 +41,8 @@ def anchors(path):
 def test_every_link_inside_the_project_leads_somewhere(name):
     """To a file that exists, and to a heading that this file has."""
     page, text = ROOT / name, PAGES[name]
-    links = re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", text)
-    links += re.findall(r"^\[\w+\]: (?!http)([^#\n]*)#?(.*)$", text, re.M)
+    links = re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", text)  # [words](path#heading)
+    links += re.findall(r"^\[\w+\]: (?!http)([^#\n]*)#?(.*)$", text, re.M)  # [name]: path#heading
     assert links
     for path, anchor in links:
         target = page.parent / path if path else page
@@ -58,19 +57,27 @@ def code(text):
 
 
 def pictures(text):
+    """Those that ![words](path) shows, without the way to their folder."""
     return sorted(re.findall(r"!\[.*?\]\((?:\.github|\.\.)/(pictures/\S+?)\)", text, re.S))
 
 
 def numbers(text):
-    """Those of its sentences and tables."""
-    text = re.sub(r"^```.*?^```|\(http[^)]*\)|`[^`]*`", "", text, flags=re.M | re.S)
+    """Those of its sentences and tables that have more than one digit."""
+    for no_sentence in r"^```.*?^```", r"`[^`]*`", r"\(http[^)]*\)":  # blocks, code, addresses
+        text = re.sub(no_sentence, "", text, flags=re.M | re.S)
     return set(re.findall(r"\d[\d,.]*\d", text))
 
 
-def test_the_japanese_page_matches_the_readme():
-    """It has the README's code, pictures and numbers, and no number that no English page has."""
+def test_the_japanese_page_has_the_readmes_code():
     assert code(README) <= code(JAPANESE)
+
+
+def test_the_japanese_page_has_the_readmes_pictures():
     assert pictures(JAPANESE) == [path.replace("/", "/ja/") for path in pictures(README)]
+
+
+def test_the_japanese_page_has_the_readmes_numbers():
+    """All of them, and none that no English page has."""
     assert numbers(README) <= numbers(JAPANESE) <= numbers(ENGLISH)
 
 
@@ -107,14 +114,18 @@ def test_every_program_that_a_page_shows_runs(tmp_path, program):
     environment = environment_variables(PYTHONPATH=folders, NO_COLOR="1")
     _, out, err = finish(start("--max-frames", 800, cwd=tmp_path, program=tmp_path / "program.py",
                                env=environment))
-    prints = r"7\.0\n" if "placeholder" in program else r"Seed (.*\n)*Not learned after .*\n"
-    assert re.fullmatch(prints, out) and not err, err
+    assert not err
+    if "placeholder" in program:  # it only explains what a graph is
+        assert out == "7.0\n"
+    else:
+        assert out.startswith("Seed ") and "Not learned after " in out.splitlines()[-1]
 
 
 def test_methods_that_you_may_override_exist():
     """Those in the table on the variants' page."""
-    named = re.findall(r"^\|.*?\| (.*?) \|", PAGES["tests/variants/README.md"], re.M)
-    methods = re.findall(r"`([A-Z]\w+)\.(\w+)", "".join(named))
+    page = PAGES["tests/variants/README.md"]
+    second_cells = [line.split(" | ")[1] for line in page.splitlines() if line.count(" | ") > 0]
+    methods = re.findall(r"`([A-Z]\w+)\.(\w+)", "".join(second_cells))
     assert len(methods) > 15
     for owner, name in methods:
         assert hasattr(getattr(a3c, owner), name), name
@@ -130,11 +141,11 @@ def test_the_lesson_shows_what_its_programs_print(name, begins):
 
 
 def test_the_pages_show_every_option_of_the_script(capsys):
-    """Each has a command that shows it, and no command has an option that the script lacks."""
+    """In a command, which the test below runs."""
     with pytest.raises(SystemExit):
         a3c.main(["--help"])
-    options = re.findall(r"^  (--\w[\w-]*)", capsys.readouterr().out, re.M)
-    assert set(options) | {"--help"} == set(re.findall(r"--\w[\w-]*", " ".join(OF_SCRIPT)))
+    options = re.findall(r"^  (--[\w-]+)", capsys.readouterr().out, re.M)
+    assert len(options) > 5 and set(options) <= set(" ".join(OF_SCRIPT).split())
 
 
 @pytest.mark.parametrize("diff", blocks("diff"), ids=lambda diff: diff.splitlines()[1][:40])
@@ -147,108 +158,6 @@ def test_the_script_runs_with_every_diff(tmp_path, capsys, diff):
     assert module.main("--max-frames 300 --render none --workers 2".split()) == 1  # not learned
     out, err = capsys.readouterr()
     assert (out.splitlines()[-1], err) == ("Not learned after 300 frames", "")
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-def test_our_answer_to_exercise_18_makes_pongs_samples(tmp_path, monkeypatch, rng, terminal):
-    """Returns as in the paper, up to the end of a segment: of 23 steps, 10, 10 and 3. returns.py is
-    the reference; test_returns.py compares it with formulas."""
-    import returns
-    (tmp_path / "a3c_cartpole.py").write_text(measure.changed_script("18"), encoding="utf-8")
-    module = check.load(tmp_path / "a3c_cartpole.py")
-    monkeypatch.setattr(a3c, "N_STEP_RETURN", 10)  # Tmax
-    r, samples = rng.normal(size=23), []
-    for agent_class in module.Agent, returns.SegmentReturns:
-        agent = agent_class(unittest.mock.Mock(train_queue=[]), None)
-        for t in range(23):
-            agent.advantage_push_local_brain(t, 0, r[t], t + 1, t == 22, t == 22 and terminal)
-        samples.append([call.args for call in agent.brain.train_push.call_args_list])
-    assert samples[0] == samples[1] and len(samples[0]) == 23
-
-
-def says_check(what, answer, folder, monkeypatch, capsys):
-    """Let check.py check this text of a program. Returns what it prints."""
-    assert f"python tests/exercises/check.py {what} a3c_cartpole.py" in COMMANDS
-    (folder / "answer.py").write_text(answer, encoding="utf-8")
-    monkeypatch.setattr(sys, "path", sys.path[:])
-    monkeypatch.setattr(sys, "argv", ["check.py", what, str(folder / "answer.py")])
-    status = check.main()
-    says = capsys.readouterr().out.strip()
-    assert status == (says != "Right")
-    return says
-
-
-GAE = measure.changed_script("19")  # our answer
-
-
-@pytest.mark.parametrize("answer, says", [
-    (GAE, "Right"), (SOURCE, "the update in the middle of an episode isn't what GAE says"),
-    (GAE.replace("GAMMA * 0.95", "GAMMA * 0.9"),
-     "the update in the middle of an episode isn't what GAE says"),
-    (GAE.replace("0.0 if terminal else GAMMA ** n", "GAMMA ** n"),
-     "the update at the end of an episode isn't what GAE says")],
-    ids=["ours", "the script", "another λ", "V after the end"])
-def test_check_py_tells_gae_from_other_advantages(tmp_path, monkeypatch, capsys, answer, says):
-    """Exercise 19."""
-    assert says_check("gae", answer, tmp_path, monkeypatch, capsys) == says
-
-
-OURS = (ROOT / "tests" / "variants" / "synchronous.py").read_text(encoding="utf-8")
-# Another answer: the last learner to finish a round averages the gradients of all learners.
-AVERAGE = measure.apply("""
--            pairs = zip(gradients, self.weights, strict=True)
--            return self.optimizer.apply_gradients(pairs, name="update")
-+            self.inputs = [tf.placeholder(tf.float32, w.shape) for w in self.weights]
-+            self.update = self.optimizer.apply_gradients(zip(self.inputs, self.weights))
-+            self.given = []
-+            return tf.group(*gradients)
-+
-+    def give(self, gradients):
-+        learners = self.progress.options.workers
-+        with self.progress.changed:
-+            given = self.given
-+            given.append(gradients)
-+            if len(given) == learners:
-+                average = [np.mean(of_all, axis=0) for of_all in zip(*given)]
-+                self.session.run(self.update, dict(zip(self.inputs, average)))
-+                self.given = []
-+                self.progress.changed.notify_all()
-+            self.progress.wait_until(lambda: self.given is not given
-+                                     or len(self.progress.learning_threads) < learners)
--                                 fetches=[*terms, norm])
-+                                 fetches=[*terms, norm, *gradients])
--        actor, critic, entropy, norm = self._update(s, a, R, s_, discount)
-+        actor, critic, entropy, norm, *gradients = self._update(s, a, R, s_, discount)
-+        self.server.give(gradients)
-""", SOURCE)
-SUM = "update 1 isn't right: it takes the sum of the gradients, not their mean"
-NEITHER = ("isn't right: it takes neither the mean of the learners' gradients nor the mean over "
-           "all their samples")
-ROUNDS = {  # {what an answer does: (its text, what the check has to say)}
-    "ours, the mean over samples": (OURS, "Right"),
-    "the mean over learners": (AVERAGE, "Right"),
-    "the script": (SOURCE, r"\d+ of 2000 actions were chosen with outdated weights"),
-    "no update": (AVERAGE.replace("self.session.run(self.update,", "print("),
-                  "no update has moved the shared weights in 2000 frames"),
-    "rounds of one step": (
-        AVERAGE.replace("Tmax = 10 ", "Tmax = 1 ").replace("RETURN = 5 ", "RETURN = 1 "),
-        r"\d+ updates in 2000 frames are too many"),
-    "the sum over learners": (AVERAGE.replace("np.mean(of_all", "np.sum(of_all"), SUM),
-    "the sum over samples": (
-        OURS.replace("self.update(max(self.samples, 1))", "self.update(1)"), SUM),
-    "one learner's gradient": (
-        AVERAGE.replace("np.mean(of_all, axis=0)", "of_all[-1]"),
-        "update 1 isn't right: it takes the gradient of one learner, not the mean of all"),
-    "one learner is missing": (
-        AVERAGE.replace("np.mean(of_all,", "np.mean(of_all[1:],"), f"update 1 {NEITHER}"),
-    "earlier rounds count, too": (
-        OURS.replace("tf.zeros_like(k)", "tf.identity(k)"), f"update 2 {NEITHER}")}
-
-
-@pytest.mark.parametrize("answer, says", ROUNDS.values(), ids=ROUNDS)
-def test_check_py_accepts_only_the_mean_of_a_round(tmp_path, monkeypatch, capsys, answer, says):
-    """Exercise 20, as a program with new classes and as a changed script."""
-    assert re.fullmatch(says, says_check("synchronous", answer, tmp_path, monkeypatch, capsys))
 
 
 def test_the_scripts_commands_run_in_their_order(tmp_path, monkeypatch, capfd):

@@ -86,10 +86,10 @@ def test_synchronous_learners_all_end(monkeypatch, learned_mean, wanted):
     assert status == wanted
 
 
-@pytest.mark.parametrize("on_policy", [True, False])
-def test_no_sample_waits_for_the_next_round(build, monkeypatch, on_policy):
-    """A learner queues all ten of its steps. In the script's way, it queues six at first, and the
-    last four wait."""
+@pytest.mark.parametrize("on_policy, in_the_first_round", [(True, 10), (False, 6)])
+def test_ten_steps_make_ten_samples_if_on_policy(
+        build, monkeypatch, on_policy, in_the_first_round):
+    """Without `on_policy` it is as in the script: four samples wait for the next round."""
     def update(brain, really=synchronous.Brain.update_parameter_server):
         sizes.append(len(brain.train_queue))
         really(brain)
@@ -100,8 +100,7 @@ def test_no_sample_waits_for_the_next_round(build, monkeypatch, on_policy):
     for learner in built.learners:
         learner.environment.env = EndsAt()
     built.run()
-    assert sizes[:2] == ([10, 10] if on_policy else [6, 6])
-    assert sizes[2:4] == [10, 10]
+    assert sizes[:4] == [in_the_first_round] * 2 + [10] * 2  # of two learners, in two rounds
 
 
 def test_synchronous_learners_have_an_order(build):

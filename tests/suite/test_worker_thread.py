@@ -1,6 +1,7 @@
 """Progress and Worker_thread: counts, the threshold, evaluations, stops."""
 import contextlib
 import threading
+import types
 import unittest.mock
 
 import pytest
@@ -257,25 +258,40 @@ def test_the_last_episodes_may_reach_the_threshold(first_words):
     assert first_words == ["Threshold", "Evaluation", "Learned"] and not left
 
 
-def test_weights_that_pass_are_kept_and_saved():
-    """At the end the server has the weights that were evaluated, whatever learners still write."""
-    built, evaluated, saved = Built(1), [], []
+@pytest.fixture
+def evaluation():
+    """An evaluation that passes, while a learner writes weights of 77 during its episodes, and of
+    88 before it ends. Notes all weights that play, and those that are saved."""
+    built = Built(1)
     server, brain = built.server, built.tester.environment.agent.brain
-    first = built.values(server.weights)
+    first, played, saved = built.values(server.weights), [], []
 
     def play(env):
-        evaluated.append(built.values(brain.weights))
-        put(server.session, server.weights, [77] * 6)  # a learner's update of all six arrays
+        played.append(built.values(brain.weights))
+        put(server.session, server.weights, [77] * 6)  # of all six arrays
         return 200
 
     def end_late():
-        put(server.session, server.weights, [88] * 6)  # a learner's last update
+        put(server.session, server.weights, [88] * 6)
         built.progress.learning_threads.clear()
-    reach_threshold(built.progress)
     built.tester.environment.play = play
     while_it_waits(built.progress, end_late)
-    server.checkpoint.save = lambda: saved.extend(built.values(server.weights))
+    server.checkpoint.save = lambda: saved.append(built.values(server.weights))
+    reach_threshold(built.progress)
     built.tester.evaluate()
-    assert len(evaluated) == 10 and all(same(weights, first) for weights in evaluated)
-    assert not built.progress.learning_threads and same(saved, first)
-    assert same(built.values(server.weights), first)
+    return types.SimpleNamespace(first=first, played=played, saved=saved,
+                                 last=built.values(server.weights),
+                                 learners=built.progress.learning_threads)
+
+
+def test_an_evaluation_plays_one_version_of_the_weights(evaluation):
+    """The server's at its beginning, whatever learners still write."""
+    assert len(evaluation.played) == 10
+    assert all(same(weights, evaluation.first) for weights in evaluation.played)
+
+
+def test_weights_that_pass_are_kept_and_saved(evaluation):
+    """The server gets them back, once no learner can write any more."""
+    [saved] = evaluation.saved
+    assert not evaluation.learners
+    assert same(saved, evaluation.first) and same(evaluation.last, evaluation.first)

@@ -1,0 +1,143 @@
+"""The exercises: our answers, and check.py, which judges a reader's."""
+import re
+import sys
+import unittest.mock
+from pathlib import Path
+
+import check
+import measure
+import pytest
+import reference
+from helpers import ROOT, SCRIPT, a3c, batch
+
+pytest.importorskip("gymnasium")
+import returns
+
+SCRIPTS = SCRIPT.read_text(encoding="utf-8")
+PAGE = Path(check.__file__).with_name("README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_our_answer_to_exercise_18_makes_pongs_samples(tmp_path, monkeypatch, rng, terminal):
+    """Returns as in the paper, up to the end of a segment: of 23 steps, 10, 10 and 3. returns.py is
+    the reference; test_returns.py compares it with formulas."""
+    (tmp_path / "a3c_cartpole.py").write_text(measure.changed_script("18"), encoding="utf-8")
+    module = check.load(tmp_path / "a3c_cartpole.py")
+    monkeypatch.setattr(a3c, "N_STEP_RETURN", 10)  # Tmax
+    r, samples = rng.normal(size=23), []
+    for agent_class in module.Agent, returns.SegmentReturns:
+        agent = agent_class(unittest.mock.Mock(train_queue=[]), None)
+        for t in range(23):
+            agent.advantage_push_local_brain(t, 0, r[t], t + 1, t == 22, t == 22 and terminal)
+        samples.append([call.args for call in agent.brain.train_push.call_args_list])
+    assert samples[0] == samples[1] and len(samples[0]) == 23
+
+
+def test_ratios_in_answers_are_those_measure_py_prints(capsys):
+    """Such as "1.90 times the frames (1.71 to 2.10)" in the answer to an exercise."""
+    measure.show(measure.load())
+    printed = capsys.readouterr().out
+    found = 0
+    for page in measure.PAGES:
+        text = " ".join(page.read_text(encoding="utf-8").split())
+        for number, answer in re.findall(r" \*\*(\d+)\. (.*?</details>)", text):
+            own = re.findall(rf"Exercise {number}(?:\+15)?: [^E]*", printed)
+            # The ratio, words without brackets, and the interval, in brackets or after a comma
+            for ratio, interval in re.findall(
+                    r"(\d\.\d\d) times[^()]*?[(,] ?([\d.]+ to [\d.]+)[);]", answer):
+                assert f"ratio {ratio} ({interval})" in "".join(own), number
+                found += 1
+    assert found >= 20
+
+
+# check.py
+
+@pytest.fixture
+def says(tmp_path, monkeypatch, capsys):
+    """says(exercise, text): what check.py prints when this is the text of a reader's program."""
+    def checked(exercise, text):
+        assert f"\npython tests/exercises/check.py {exercise} a3c_cartpole.py\n" in PAGE
+        (tmp_path / "answer.py").write_text(text, encoding="utf-8")
+        monkeypatch.setattr(sys, "path", sys.path[:])
+        monkeypatch.setattr(sys, "argv", ["check.py", exercise, str(tmp_path / "answer.py")])
+        status = check.main()
+        printed = capsys.readouterr().out.strip()
+        assert status == (printed != "Right")
+        return printed
+    return checked
+
+
+GAE = measure.changed_script("19")  # our answer
+IN_THE_MIDDLE = "the update in the middle of an episode isn't what GAE says"
+AT_THE_END = "the update at the end of an episode isn't what GAE says"
+
+
+@pytest.mark.parametrize("answer, verdict", [
+    pytest.param(GAE, "Right", id="ours"),
+    pytest.param(SCRIPTS, IN_THE_MIDDLE, id="the script"),
+    pytest.param(GAE.replace("GAMMA * 0.95", "GAMMA * 0.9"), IN_THE_MIDDLE, id="another λ"),
+    pytest.param(GAE.replace("0.0 if terminal else GAMMA ** n", "GAMMA ** n"), AT_THE_END,
+                 id="V after the end")])
+def test_check_py_accepts_only_gae(says, answer, verdict):
+    """Exercise 19."""
+    assert says("gae", answer) == verdict
+
+
+# Two right answers to exercise 20. In ours, the update takes the mean over all samples. In the
+# other, the last learner to finish a round averages the gradients of all learners.
+OURS = (ROOT / "tests" / "variants" / "synchronous.py").read_text(encoding="utf-8")
+DIFF = Path(__file__).with_name("answers") / "mean_over_learners.diff"
+AVERAGE = measure.apply(DIFF.read_text(encoding="utf-8"), SCRIPTS)
+RIGHT_ROUNDS = {"the mean over samples": OURS, "the mean over learners": AVERAGE}
+WRONG_ROUNDS = {
+    "the script": (SCRIPTS, "N of N actions were chosen with outdated weights"),
+    "no update": (
+        AVERAGE.replace("self.session.run(self.update,", "print("),
+        "no update has moved the shared weights in N frames"),
+    "rounds of one step": (
+        AVERAGE.replace("Tmax = 10 ", "Tmax = 1 ").replace("RETURN = 5 ", "RETURN = 1 "),
+        "N updates in N frames are too many"),
+    "the sum over learners": (
+        AVERAGE.replace("np.mean(of_all", "np.sum(of_all"),
+        "update N isn't right: it takes the sum of the gradients, not their mean"),
+    "the sum over samples": (
+        OURS.replace("self.update(max(self.samples, 1))", "self.update(1)"),
+        "update N isn't right: it takes the sum of the gradients, not their mean"),
+    "one learner's gradient": (
+        AVERAGE.replace("np.mean(of_all, axis=0)", "of_all[-1]"),
+        "update N isn't right: it takes the gradient of one learner, not the mean of all"),
+    "one learner is missing": (
+        AVERAGE.replace("np.mean(of_all,", "np.mean(of_all[1:],"),
+        "update N isn't right: it takes neither the mean of the learners' gradients nor the mean "
+        "over all their samples"),
+    "earlier rounds count, too": (
+        OURS.replace("tf.zeros_like(k)", "tf.identity(k)"),
+        "update N isn't right: it takes neither the mean of the learners' gradients nor the mean "
+        "over all their samples")}
+
+
+@pytest.mark.parametrize("answer", RIGHT_ROUNDS.values(), ids=RIGHT_ROUNDS)
+def test_check_py_accepts_both_means_of_a_round(says, answer):
+    """Exercise 20, as a program with new classes and as a changed script."""
+    assert says("synchronous", answer) == "Right"
+
+
+@pytest.mark.parametrize("answer, verdict", WRONG_ROUNDS.values(), ids=WRONG_ROUNDS)
+def test_check_py_says_what_is_wrong_with_a_round(says, answer, verdict):
+    """Whatever the numbers: threads take turns by chance."""
+    assert re.sub(r"\d+", "N", says("synchronous", answer)) == verdict
+
+
+@pytest.mark.parametrize("slope, right", [(0, True), (1, True), (0.5, False)])
+def test_check_py_allows_both_slopes_of_relu_at_0(rng, slope, right):
+    """Close to 0, rounding errors decide whether a hidden unit is active. A mixture is wrong."""
+    shapes = (4, 16), (16,), (16, 2), (2,), (16, 1), (1,)
+    weights = [rng.normal(size=shape) for shape in shapes]
+    states, *others = batch(rng)
+    weights[1][0] = -states[0] @ weights[0][:, 0]  # one unit is 0 in one state
+    samples = {"a learner": list(zip(states, *others))}
+    active, inactive = (check.flat(reference.gradient(weights, states, *others, above=above))
+                        for above in (-1e-6, 1e-6))
+    step = slope * active + (1 - slope) * inactive
+    wrong = check.check_update(weights, samples, [check.flat(weights) - check.RATE * step])
+    assert (wrong is None) == right
