@@ -349,11 +349,11 @@ def draw_all(folder=PICTURES):
             film.draw(target / "film.gif", language)
             plt.rcParams.update(STYLE)
             save(draw_run(load("run")), target / "run.png", language)
-            save(draw_hundred(), target / "hundred.png", language)
             save(draw_baseline(), target / "baseline.png", language)
             save(draw_worlds(), target / "worlds.png", language)
-            save(draw_threads(), target / "threads.png", language)
             if language == "en":  # their pages are only in English
+                save(draw_hundred(), target / "hundred.png", language)
+                save(draw_threads(), target / "threads.png", language)
                 save(draw_knows(), target / "knows.png", language)
                 save(draw_fall(), target / "fall.png", language)
                 save(draw_variants(), target / "variants.png", language)
