@@ -38,7 +38,7 @@ def learners():
 def worlds():
     """{name: case} of learners in two worlds, which they change after so many episodes."""
     alone, eight, cases = ("--workers", 1), ("--workers", 8), {}
-    for block in 200, 25, 1:
+    for block in 200, 50, 25, 1:
         length = f"{block} episode{'s' * (block > 1)}"
         given = {"1 thread": alone, REFERENCE: eight,
                  "8 in the same world": (*eight, "--same-world")}
@@ -56,9 +56,10 @@ ALL_CORES = {"8 threads, all cores": Case(("--workers", 8, "--set", "SHARE_ONE_C
 # {table: options of all its cases, its cases}
 TABLES = {"cartpole": (("--task", "cartpole"), learners() | ALL_CORES),
           "from_0": (("--task", "cartpole", "--from-0"),
-                     learners() | {"8 of ga3c.py": Case(("--workers", 8, "--ga3c"))}),
-          "acrobot": (("--task", "acrobot"), {name: case for name, case in learners().items()
-                                              if not name.startswith("1 thread, rate")}),
+                     learners() | {"8 of ga3c.py": Case(("--workers", 8, "--ga3c"))} | ALL_CORES),
+          "acrobot": (("--task", "acrobot"),
+                      {name: case for name, case in (learners() | ALL_CORES).items()
+                       if not name.startswith("1 thread, rate")}),
           "worlds": (("--task", "worlds"), worlds())}
 
 
