@@ -39,8 +39,11 @@ def test_a_folder_without_curves_is_refused(tmp_path):
 
 
 def test_translations_keep_lines_numbers_and_symbols():
-    """Words that have no translation are an error."""
     assert translate("halfway\n12,078 frames\nV(s_)", "ja") == "学習途中\n12,078 フレーム\nV(s_)"
+
+
+def test_words_without_a_translation_are_an_error():
+    """So no English is left in a Japanese picture."""
     with pytest.raises(KeyError):
         translate("nobody has translated this", "ja")
 
