@@ -66,13 +66,12 @@ def test_the_test_thread_only_plays(falls):
     assert (score, environment.progress.frames) == (-steps, 100)
 
 
-@pytest.mark.parametrize("episode", [Noting.run, lambda noting: noting.play(noting.env)])
-def test_a_stop_ends_an_episode_at_once(episode):
-    """A learner's and the test thread's: neither takes another step."""
+def test_a_stop_ends_a_test_episode_at_once():
+    """The test thread takes no other step. (For learners: test_worker_thread.py.)"""
     environment = Noting(EndsAt())
     environment.progress.stop()
     with pytest.raises(a3c.Stopped):
-        episode(environment)
+        environment.play(environment.env)
     assert "step" not in environment.calls
 
 

@@ -54,9 +54,9 @@ def test_each_measured_exercise_has_a_name():
     assert list(map(int, names)) == sorted(map(int, names))
 
 
-def test_updates_have_the_advantages_of_n_rewards_and_of_gae(rng):
-    """Of five rewards, and of λ = 0.8, which are five on average: as the formulas say, in twenty
-    episodes of 3 to 22 steps. GAE is a mean of the advantages of all n."""
+def test_recorded_errors_are_those_of_the_formulas(rng):
+    """For five rewards, and for GAE with λ = 0.8, which takes five on average. GAE is a mean of the
+    advantages of all n. Twenty episodes have 3 to 22 steps."""
     lengths = np.arange(3, 23)
     r, v, score = rng.normal(size=(3, 20, 30)) * (np.arange(30) < lengths[:, np.newaxis])
 
