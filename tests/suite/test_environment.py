@@ -66,13 +66,12 @@ def test_the_test_thread_only_plays(falls):
     assert (score, environment.progress.frames) == (-steps, 100)
 
 
-@pytest.mark.parametrize("episode", [Noting.run, lambda noting: noting.play(noting.env)])
-def test_a_stop_ends_an_episode_at_once(episode):
-    """A learner's and the test thread's: neither takes another step."""
+def test_a_stop_ends_a_test_episode_at_once():
+    """The test thread takes no other step. (For learners: test_worker_thread.py.)"""
     environment = Noting(EndsAt())
     environment.progress.stop()
     with pytest.raises(a3c.Stopped):
-        episode(environment)
+        environment.play(environment.env)
     assert "step" not in environment.calls
 
 
@@ -124,8 +123,8 @@ def test_threads_share_no_environment_agent_or_brain():
         assert len(set(map(id, owned))) == 3, part
 
 
-def test_each_episode_starts_differently():
-    """In each thread. The same --seed repeats all starts, and another one repeats none."""
+def test_only_the_same_seed_repeats_an_episodes_start():
+    """In a run, all episodes of all threads start differently. Another --seed repeats none."""
     class Environment(a3c.Environment):
         def __init__(self, *args):
             super().__init__(*args)
@@ -134,11 +133,12 @@ def test_each_episode_starts_differently():
                 self.play(self.env)
                 reset_seeds.append(self.env.seed)
 
-    reset_seeds = []
+    runs = []
     for seed in 0, 0, 1:
+        reset_seeds = []  # of two episodes of two learners and of the test thread
         run("--workers", 2, "--max-frames", 1, "--seed", seed, environment_class=Environment)
-    # Each run: two episodes of two learners and of the test thread
-    first, again, other = reset_seeds[:6], reset_seeds[6:12], reset_seeds[12:]
+        runs.append(reset_seeds)
+    first, again, other = runs
     assert first == again and len({*first, *other}) == 6 + 6
 
 

@@ -40,8 +40,11 @@ def test_a_folder_without_curves_is_refused(tmp_path):
 
 
 def test_translations_keep_lines_numbers_and_symbols():
-    """Words that have no translation are an error."""
     assert translate("halfway\n12,078 frames\nV(s_)", "ja") == "学習途中\n12,078 フレーム\nV(s_)"
+
+
+def test_words_without_a_translation_are_an_error():
+    """So no English is left in a Japanese picture."""
     with pytest.raises(KeyError):
         translate("nobody has translated this", "ja")
 
@@ -52,9 +55,9 @@ def test_each_measured_exercise_has_a_name():
     assert list(map(int, names)) == sorted(map(int, names))
 
 
-def test_updates_have_the_advantages_of_n_rewards_and_of_gae(rng):
-    """Of five rewards, and of λ = 0.8, which are five on average: as the formulas say, in twenty
-    episodes of 3 to 22 steps. GAE is a mean of the advantages of all n."""
+def test_recorded_errors_are_those_of_the_formulas(rng):
+    """For five rewards, and for GAE with λ = 0.8, which takes five on average. GAE is a mean of the
+    advantages of all n. Twenty episodes have 3 to 22 steps."""
     lengths = np.arange(3, 23)
     r, v, score = rng.normal(size=(3, 20, 30)) * (np.arange(30) < lengths[:, np.newaxis])
 

@@ -24,7 +24,7 @@ def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
 
 
 def test_ga3cs_age_counts_updates(build, rng, points):
-    """Those by others between the first step for an update's samples and that update."""
+    """The age of an update's samples is how many others have updated since the first of them."""
     built = build(ga3c)
     brain, trainer = built.brains[0], built.learners[-1]
     brain.pull_parameter_server()

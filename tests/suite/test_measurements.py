@@ -111,15 +111,20 @@ def test_the_lesson_says_what_threads_py_and_worlds_py_found():
         assert words in lesson, words
 
 
-def test_a_curve_is_of_training_episodes_and_ends_when_the_run_has_learned():
-    """An episode of score i ends after each 100·i frames. After 6,000 frames the latest fifty are
-    numbers 11 to 60, and no point follows, neither here nor in the recorded hundred runs."""
-    means = measure.curve([(100 * i, i) for i in range(1, 81)], 6001)
+def test_a_curve_is_the_mean_of_the_latest_fifty_scores():
+    """Here episode i has score i and ends after 100·i frames. Ten have ended after 1,000 frames,
+    and after 6,000 the latest fifty are numbers 11 to 60. Then the run has learned."""
+    means = measure.curve([(100 * i, i) for i in range(1, 81)], learned=6001)
     assert means[[1, 6]] == pytest.approx([5.5, 35.5])
-    for curves, learned in ((means, 6001), (np.load(measure.CURVES)["means"], measure.column(
-            measure.load()["0"], "frames")[:, np.newaxis])):
-        has_a_point = (0 < measure.GRID) & (measure.GRID < learned)
-        np.testing.assert_array_equal(np.isfinite(curves), has_a_point)
+    assert np.isnan(means[0]) and np.isnan(means[7:]).all()
+
+
+def test_recorded_curves_end_when_their_runs_have_learned():
+    """Those of the hundred runs in exercises.json. Before that they have a point on all frames."""
+    learned = measure.column(measure.load()["0"], "frames")
+    for curve, frames in zip(np.load(measure.CURVES)["means"], learned, strict=True):
+        has_a_point = (0 < measure.GRID) & (measure.GRID < frames)
+        np.testing.assert_array_equal(np.isfinite(curve), has_a_point)
 
 
 # The programs that are measured, and the recorder
@@ -188,8 +193,9 @@ def test_rmsprop_starts_at_0_or_1(given_by_learners, words, first):
     assert (rate, optimizer._decay) == (pytest.approx(2 * 0.005), a3c.RMSPROP_DECAY)
 
 
-def test_learners_may_wait_with_stale_samples(given_by_learners):
-    """Without --off-policy, synchronous.py adds its own Agent."""
+def test_learners_that_wait_are_on_policy_unless_told(given_by_learners):
+    """Given the script's Agent, synchronous.py makes it on-policy. With --off-policy it gets one
+    that isn't."""
     words = "--task", "cartpole", "--wait"
     assert given_by_learners(synchronous, *words)["agent_class"] is a3c.Agent
     agent = given_by_learners(synchronous, *words, "--off-policy")["agent_class"]

@@ -129,13 +129,13 @@ def test_pull_and_push_copy_just_the_weights(built):
 
 
 def test_a_graph_call_is_prepared_once():
-    """At each call it would take more memory."""
+    """Not at each call, which would take more memory every time."""
     with tf.Graph().as_default(), tf.Session() as session:
         x = tf.placeholder(tf.float32)
         watched = unittest.mock.Mock(wraps=session)
         double = a3c.GraphCall(watched, feeds=[x], fetches=[2 * x])
         assert [double(n) for n in (1, 2, 3)] == [[2], [4], [6]]
-        watched._make_callable_from_options.assert_called_once()  # each would take memory
+        watched._make_callable_from_options.assert_called_once()
 
 
 def test_a_brain_with_too_many_layers_is_refused():

@@ -209,6 +209,14 @@ def test_logdir_holds_the_graph_and_all_curves(tmp_path, monkeypatch):
 
 # Films and windows
 
+@pytest.fixture
+def films(tmp_path, monkeypatch):
+    """The folder of all films. After the test the environment variables are as they were."""
+    monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "films"))
+    with unittest.mock.patch.dict(os.environ):
+        yield tmp_path / "films"
+
+
 def show(options, capfd):
     """Film an episode of a policy that has learned nothing. Returns its score."""
     options.test_episodes = 1
@@ -218,40 +226,36 @@ def show(options, capfd):
     return score
 
 
-@unittest.mock.patch.dict(os.environ)  # puts all variables back
-def test_each_run_films_into_a_new_folder(tmp_path, monkeypatch, capfd):
-    """Two runs in one second are an error, and overwrite no film. No screen is needed."""
-    monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "new" / "films"))
+def test_each_run_films_into_a_new_folder(films, monkeypatch, capfd):
+    """Two runs in one second are an error, and overwrite no film."""
     options = a3c.parse(["--render", "video"])
     for runs in 1, 2:
         monkeypatch.setattr(a3c.time, "strftime", lambda pattern, now=f"12000{runs}": now)
         show(options, capfd)
-        assert len(list(tmp_path.glob("new/films/*/test-1-episode-0.mp4"))) == runs
-    before = contents(tmp_path)
+        assert len(list(films.glob("*/test-1-episode-0.mp4"))) == runs
+    before = contents(films)
     with pytest.raises(FileExistsError):
         show(options, capfd)  # in the same second as the second run
-    assert contents(tmp_path) == before and os.environ["SDL_VIDEODRIVER"] == "dummy"
+    assert contents(films) == before
 
 
-@unittest.mock.patch.dict(os.environ)
-def test_films_need_no_sound_card(tmp_path, monkeypatch):
-    """ALSA would complain on stderr that there is none."""
-    os.environ.pop("SDL_AUDIODRIVER", None)
-    monkeypatch.setattr(a3c, "FILMS", str(tmp_path))
+def test_films_need_no_screen_and_no_sound_card(films):
+    """Without a screen SDL would fail, and without a sound card ALSA would complain."""
+    for name in "SDL_VIDEODRIVER", "SDL_AUDIODRIVER":
+        os.environ.pop(name, None)
     a3c.prepare_films(a3c.parse(["--render", "video"]))
-    assert os.environ["SDL_AUDIODRIVER"] == "dummy"
+    assert os.environ["SDL_VIDEODRIVER"] == os.environ["SDL_AUDIODRIVER"] == "dummy"
 
 
-def test_human_shows_and_films_every_step(tmp_path, monkeypatch, capfd):
+def test_human_shows_and_films_every_step(films, monkeypatch, capfd):
     """--render human opens a window."""
     pygame = pytest.importorskip("pygame")
-    monkeypatch.setattr(a3c, "FILMS", str(tmp_path))
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")  # draws into a window that nobody sees
     pictures = unittest.mock.Mock(wraps=pygame.display.flip)
     monkeypatch.setattr(pygame.display, "flip", pictures)
     score = show(a3c.parse(["--render", "human"]), capfd)
-    assert pictures.call_count == score + 1 and len(film_lengths(tmp_path)) == 1  # + 1: the start
+    assert pictures.call_count == score + 1 and len(film_lengths(films)) == 1  # + 1: the start
 
 
 def screen(monkeypatch, platform, driver):
@@ -272,28 +276,23 @@ def screen(monkeypatch, platform, driver):
     ("auto", "linux", None, False),  # there is no screen
     ("auto", "win32", "windows", True),
     ("auto", "darwin", "cocoa", False)])  # it opens one, but not from the test thread
-@unittest.mock.patch.dict(os.environ)
-def test_a_window_opens_if_it_can_and_may(tmp_path, monkeypatch, render, platform, driver, opens):
+def test_a_window_opens_if_it_can_and_may(films, monkeypatch, render, platform, driver, opens):
     """--render decides whether it may."""
     screen(monkeypatch, platform, driver)
-    monkeypatch.setattr(a3c, "FILMS", str(tmp_path))
     options = a3c.parse(["--render", render])
     a3c.prepare_films(options)
     assert options.window == opens
 
 
-@unittest.mock.patch.dict(os.environ)
-def test_a_window_opens_with_the_users_own_driver(tmp_path, monkeypatch):
+def test_a_window_opens_with_the_users_own_driver(films, monkeypatch):
     screen(monkeypatch, "linux", driver="wayland")
     os.environ["SDL_VIDEODRIVER"] = "wayland"
-    monkeypatch.setattr(a3c, "FILMS", str(tmp_path))
     options = a3c.parse([])
     a3c.prepare_films(options)
     assert options.window
 
 
-@unittest.mock.patch.dict(os.environ)
-def test_human_is_refused_if_no_window_opens(nothing_written, monkeypatch, capfd):
+def test_human_is_refused_if_no_window_opens(films, nothing_written, monkeypatch, capfd):
     screen(monkeypatch, "linux", driver=None)
     assert "--render: no window can open here" in refusal(capfd, "--render", "human")
 

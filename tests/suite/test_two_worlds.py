@@ -32,8 +32,8 @@ def test_world_minus_1_exchanges_the_actions(environment):
         assert set(normal[:, 4]) == {1} and set(exchanged[:, 4]) == {-1}
 
 
-def test_a_learner_changes_its_world_now_and_then(monkeypatch, environment):
-    """After EPISODES of its own episodes. It draws the first."""
+def test_a_learner_changes_its_world_every_few_episodes(monkeypatch, environment):
+    """Here after every three of its own. Its first world is drawn by chance."""
     monkeypatch.setattr(two_worlds, "EPISODES", 3)
     worlds = []
     for _ in range(7):
