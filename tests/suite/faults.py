@@ -27,39 +27,45 @@ FAULTS = {
     # test_distributed.py
     "test_ray_starts_what_was_asked_for": [
         ("processes.start_ray", "ray.init(address,", 'ray.init("local",'),
-        ("processes.Workers.start", "num_cpus=0, max_retries=3", "max_retries=3"),
+        ("processes.Workers.start_workers", "num_cpus=0, max_retries=3", "max_retries=3"),
         ("processes.Workers.start", "progress.options.workers = ", "_ = ")],
     "test_updates_through_a_worker_equal_the_scripts": [
-        ("distributed.ServerProcess.__init__", "self.variables, values",
+        ("distributed.ServerProcess.__init__", "all_variables(self.server), values",
          "self.server.weights, values"),
-        ("distributed.WorkerServer.initialize", "load(self, self.weights, look.values)", "pass")],
+        ("distributed.ServerCopy.initialize", "load(self, self.weights, snapshot.values)",
+         "pass")],
     "test_frames_and_scores_count_once": [
-        ("distributed.ServerProcess.update", "max(frames, self.frames[worker])", "frames"),
-        ("distributed.ServerProcess.update", "[worker], 0)", "[worker], -99)")],
+        ("distributed.Counts.add", "max(report.frames, self.frames[worker])", "report.frames"),
+        ("distributed.Counts.add", "max(report.episodes, self.episodes[worker])",
+         "report.episodes"),
+        ("distributed.Counts.add", "if new_episodes > 0:", "if True:")],
     "test_frames_of_workers_and_earlier_runs_add_up": [
-        ("distributed.WorkerServer.update", "progress.frames - self.others", "progress.frames"),
-        ("distributed.WorkerServer.update", "self.others, 0)", "self.others, -99)")],
+        ("distributed.ServerCopy.update", "progress.frames - self.others_frames",
+         "progress.frames"),
+        ("distributed.ServerCopy.accept", "self.others_frames, 0)", "self.others_frames, -99)")],
     "test_the_last_scores_of_a_worker_arrive": [
         ("processes.Workers.next_score",
-         "ended, _ = ray.wait(list(self.tasks), timeout=0.2)\n            self.look()",
-         "self.look()\n            ended, _ = ray.wait(list(self.tasks), timeout=0.2)")],
+         "ended, _ = ray.wait(list(self.tasks), timeout=0.2)\n            self.fetch_snapshot()",
+         "self.fetch_snapshot()\n            ended, _ = ray.wait(list(self.tasks), timeout=0.2)")],
     "test_each_score_arrives_once_and_in_order": [
-        ("distributed.ServerProcess.update", "scores[-new:] if new else []", "scores[-1:]")],
+        ("distributed.Counts.add", "scores[-new_episodes:]", "scores[-1:]")],
     "test_frames_and_values_arrive_under_the_saving_lock": [
-        ("processes.Workers.look", "self.server.checkpoint.lock", "contextlib.nullcontext()")],
+        ("processes.Workers.fetch_snapshot", "self.server.checkpoint.lock",
+         "a3c.contextlib.nullcontext()")],
     "test_a_stopped_learner_waits_for_no_answer": [
         ("processes.wait_for", "progress.raise_if_stopped()", "pass")],
-    "test_a_server_silent_a_minute_is_an_error": [("processes.wait_for", "120", "60")],
+    "test_a_server_silent_a_minute_or_dead_is_an_error": [
+        ("processes.wait_for", "120", "60"), ("processes.wait_for", "break", "continue")],
     "test_a_worker_stops_if_the_server_ends": [
         ("distributed.ServerProcess.update", "if self.ended:", "if False:")],
     "test_once_learned_the_server_ends_the_workers": [
-        ("processes.Workers.next_score", "self.process.end.remote()", "pass"),
+        ("processes.Workers.next_score", "self.server_process.end.remote()", "pass"),
         ("processes.Workers.next_score", "if not self.tasks:", "if False:")],
     "test_weights_that_have_passed_are_not_replaced": [
-        ("processes.Workers.look", "return\n", "pass\n")],
+        ("processes.Workers.fetch_snapshot", "return\n", "pass\n")],
     "test_the_user_reads_once_that_a_worker_died": [
-        ("processes.Workers.look", "look.workers > self.known", "False"),
-        ("processes.Workers.look", "self.known = look.workers", "pass")],
+        ("processes.Workers.fetch_snapshot", "snapshot.workers > self.workers_known", "False"),
+        ("processes.Workers.fetch_snapshot", "self.workers_known = snapshot.workers", "pass")],
     "test_a_worker_that_failed_ends_the_run": [
         ("processes.Workers.task_ended", "ray.exceptions.RayTaskError", "ZeroDivisionError"),
         ("processes.Workers.task_ended", "failed: {a3c.reason(error.cause)}", "failed")],
@@ -67,7 +73,7 @@ FAULTS = {
     "test_sys_exit_in_a_worker_is_a_failure": [
         ("distributed.work", "raise RuntimeError", "raise  # ")],
     "test_a_new_run_counts_on_from_saved_frames": [
-        ("processes.Workers.start", "progress.frames", "0")],
+        ("processes.Workers.start_server", "progress.frames", "0")],
     "test_only_the_starting_process_evaluates": [("distributed.work", 'float("inf")', "30")],
     "test_play_uses_the_users_own_classes": [
         ("distributed.main", "brain_class, agent_class, Environment)",
@@ -77,8 +83,8 @@ FAULTS = {
     "test_refusals_come_before_ray_starts": [
         ("processes.start_ray", "{a3c.reason(error)}", "{error}")],
     "test_ctrl_c_while_ray_or_the_server_starts": [
-        ("processes.Workers.start", "progress.stopped:  # by", "False:  # by"),
-        ("processes.Workers.start", "progress.stopped:  # while", "False:  # while")],
+        ("processes.Workers.start", "not progress.stopped:  # by", "True:  # by"),
+        ("processes.Workers.start", "not progress.stopped:  # while", "True:  # while")],
     "test_signals_are_ignored_while_ray_shuts_down": [
         ("distributed.main", "signal.signal(number, signal.SIG_IGN)", "signal.getsignal(number)"),
         ("distributed.main", "signal.signal(number, handler)", "None")],
@@ -273,7 +279,7 @@ FAULTS = {
         ("memory.Remembering.__init__", "shown != (seen,)", "shown < (seen,)"),
         ("pendulum.Server._build_model", "len(self.state_scale) != a3c.NUM_STATES", "False")],
     "test_what_goes_with_what": [
-        ("distributed.work", "a3c.main(words, Copy, *classes)", "a3c.main(words, Server)")],
+        ("distributed.work", "a3c.main(words, Server, *classes)", "a3c.main(words, Server)")],
     "test_unfit_classes_are_refused_in_one_line": [
         ("ga3c.main", "issubclass(server_class, synchronous.Server)", "False"),
         ("ga3c.main", "issubclass(brain_class, returns.GAE)", "False"),

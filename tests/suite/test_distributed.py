@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 import unittest.mock
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from helpers import FAILED, INTERRUPTED, LEARNED, NOT_LEARNED, a3c, linux, tf
 pytest.importorskip("ray")
 import distributed
 import processes
+from processes import Answer, Report
 from ray import exceptions
 
 UPDATES = "parameter_server/updates"
@@ -55,17 +57,16 @@ def server_process(fake_ray, script):
 @pytest.fixture
 def workers(server_process):
     """The workers as the process that the user starts sees them: one plays on."""
-    workers = processes.Workers(None)
+    workers = processes.Workers(types.SimpleNamespace(processes=1))
     workers.server = helpers.Built(0, server_class=CountingServer).server
-    workers.variables = variables(workers.server)
-    workers.process, workers.tasks, workers.known = server_process, {"plays on": 1}, 1
+    workers.server_process, workers.tasks = server_process, {"plays on": 1}
     return workers
 
 
-def worker(parameters):
+def worker(handle):
     """A worker with two learners, as `distributed.work` makes it, but without threads."""
-    class Server(distributed.WorkerServer, CountingServer):
-        process = parameters
+    class Server(distributed.ServerCopy, CountingServer):
+        server_process = handle
     return helpers.Built(2, server_class=Server)
 
 
@@ -77,13 +78,11 @@ def play(built, learner=0, frames=10):
     helpers.update(built.brains[learner], *helpers.batch(np.random.default_rng(frames)))
 
 
-def variables(server):
-    with server.session.graph.as_default():
-        return tf.global_variables("parameter_server/")
-
-
 def values(server):
-    return server.session.run({v.op.name: v for v in variables(server)})
+    """{name: value} of all variables that a checkpoint holds."""
+    with server.session.graph.as_default():
+        variables = tf.global_variables("parameter_server/")
+    return server.session.run({v.op.name: v for v in variables})
 
 
 def saved():
@@ -98,9 +97,9 @@ def test_updates_through_a_worker_equal_the_scripts(script, server_process):
     for learner, frames in (0, 10), (1, 7), (0, 3):
         play(script, learner, frames)
         play(first, learner, frames)
-    look = server_process.look.remote()
-    np.testing.assert_equal(look.values, values(script.server))
-    assert look.values[UPDATES] == 1 + 3  # one by the fixture `script`
+    snapshot = server_process.snapshot.remote()
+    np.testing.assert_equal(snapshot.values, values(script.server))
+    assert snapshot.values[UPDATES] == 1 + 3  # one by the fixture `script`
     for built in first, worker(server_process):
         assert helpers.same(built.values(built.server.weights),
                             script.values(script.server.weights))
@@ -110,14 +109,13 @@ def test_updates_through_a_worker_equal_the_scripts(script, server_process):
 def test_frames_and_scores_count_once(server_process, order):
     """Even if Ray makes the calls 1 and 2 in another order or repeats one, with its update."""
     gradients = [np.ones(w.shape) for w in server_process.owner.server.weights]
-    calls = {"1": ("worker", 10, 1, [20.0], *gradients),
-             "2": ("worker", 15, 2, [20.0, 30.0], *gradients)}
+    reports = {"1": Report("worker", 10, 1, [20.0]), "2": Report("worker", 15, 2, [20.0, 30.0])}
     for n in order:
-        others, weights = server_process.update.remote(*calls[n])
-    scores, frames, now, workers = server_process.look.remote()
-    assert workers == 1
+        answer = server_process.update.remote(reports[n], *gradients)
+    scores, frames, now, workers = server_process.snapshot.remote()
     assert (scores, frames, now[UPDATES]) == ([20.0, 30.0], 100 + 15, 1 + len(order))
-    assert others == 100 and np.array_equal(weights[0], now["parameter_server/hidden/weights"])
+    assert answer.others_frames == 100 and workers == 1
+    assert np.array_equal(answer.weights[0], now["parameter_server/hidden/weights"])
 
 
 def test_frames_of_workers_and_earlier_runs_add_up(server_process):
@@ -128,10 +126,10 @@ def test_frames_of_workers_and_earlier_runs_add_up(server_process):
     play(second, frames=7)
     assert (first.progress.frames, second.progress.frames) == (110, 117)
     play(first, learner=1, frames=5)
-    assert first.progress.frames == server_process.look.remote().frames == 122
-    first.server.process = unittest.mock.Mock()
-    for others in 137, 127:  # frames of all others: a new answer, and then an older one
-        first.server.process.update.remote.return_value = others, first.server.latest
+    assert first.progress.frames == server_process.snapshot.remote().frames == 122
+    handle = first.server.server_process = unittest.mock.Mock()
+    for others_frames in 137, 127:  # a new answer, and then an older one
+        handle.update.remote.return_value = Answer(others_frames, first.server.latest)
         play(first, frames=10)
     assert first.progress.frames == 137 + (10 + 5 + 10 + 10)  # the others' and its own
 
@@ -170,31 +168,33 @@ def test_frames_and_values_arrive_under_the_saving_lock(server_process, workers)
     built.progress.episode_ended(20.0)
     play(built, frames=10)
 
-    def look(*_):
+    def note(*_):
         inside.append((server.progress.frames, values(server)[UPDATES]))
     lock = server.checkpoint.lock = unittest.mock.MagicMock()
-    lock.__enter__.side_effect = lock.__exit__.side_effect = look
+    lock.__enter__.side_effect = lock.__exit__.side_effect = note
     workers.next_score()
     assert inside == [(0, 0), (100 + 10, 1 + 1)]  # when it took the lock and when it gave it back
-    np.testing.assert_equal(values(server), server_process.look.remote().values)
+    np.testing.assert_equal(values(server), server_process.snapshot.remote().values)
 
 
 def test_a_stopped_learner_waits_for_no_answer(server_process, fake_ray):
     """Otherwise Ctrl-C could take a minute."""
     built = worker(server_process)
-    built.server.process = unittest.mock.Mock()
-    built.server.process.update.remote.return_value = exceptions.GetTimeoutError()
+    built.server.server_process = unittest.mock.Mock()
+    built.server.server_process.update.remote.return_value = exceptions.GetTimeoutError()
     built.progress.stop()
     assert helpers.same(built.server.update(np.zeros(3)), built.server.latest)
     assert len(fake_ray.timeouts) == 1  # at the worker's start, not for this call
 
 
-@pytest.mark.parametrize("answer", [exceptions.GetTimeoutError(), exceptions.RayActorError()])
-def test_a_server_silent_a_minute_is_an_error(fake_ray, answer):
-    """Ray raises one of these errors in place of an answer."""
+@pytest.mark.parametrize("answer, seconds", [
+    (exceptions.GetTimeoutError(), 60), (exceptions.RayActorError(), 0.5)],
+    ids=["silent", "dead"])
+def test_a_server_silent_a_minute_or_dead_is_an_error(fake_ray, answer, seconds):
+    """Ray raises one of these errors in place of an answer. A dead server isn't waited for."""
     with pytest.raises(ConnectionError, match=NO_SERVER):
         processes.wait_for(answer, a3c.Progress(helpers.options()))
-    assert sum(fake_ray.timeouts) == 60
+    assert sum(fake_ray.timeouts) == seconds
 
 
 def test_a_worker_stops_if_the_server_ends(server_process):
@@ -209,20 +209,20 @@ def test_a_worker_stops_if_the_server_ends(server_process):
 @pytest.mark.parametrize("tasks, calls", [({}, 0), ({"plays on": 1}, 1)])
 def test_once_learned_the_server_ends_the_workers(workers, tasks, calls):
     """Only if any are left: Ray would otherwise shut down before it answers, and print an error."""
-    workers.tasks, workers.process = tasks, unittest.mock.Mock()
+    workers.tasks, workers.server_process = tasks, unittest.mock.Mock()
     workers.server.progress.phase = "learned"
     with pytest.raises(a3c.Stopped):
         workers.next_score()
-    assert workers.process.end.remote.call_count == calls
+    assert workers.server_process.end.remote.call_count == calls
 
 
 def test_weights_that_have_passed_are_not_replaced(workers):
     """Even if new ones arrive after the evaluation, in an answer that was asked for before it."""
-    def look(seen, really=workers.process.owner.look):
+    def snapshot(seen, really=workers.server_process.owner.snapshot):
         workers.server.progress.phase = "learned"  # the evaluation ends while this waits
         return really(seen)
     before = values(workers.server)
-    workers.process.owner.look = look
+    workers.server_process.owner.snapshot = snapshot
     with pytest.raises(a3c.Stopped):
         workers.next_score()
     np.testing.assert_equal(values(workers.server), before)

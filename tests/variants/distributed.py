@@ -2,12 +2,15 @@
 
 Python's lock (the GIL) lets only one thread of a process run Python at a time. Several processes
 don't share that lock, or even a machine. Here the parameter server has a process of its own, as in
-Gorila (arXiv:1507.04296), and so has each worker:
-    worker -> parameter server: a gradient g; all frames that the worker has played; new scores
-    parameter server:           θ <- θ - RMSProp(g)
-    worker <- parameter server: θ; all frames that the other workers have played
-Each worker runs the script's main, and its learners pull from its copy of θ. The process that you
-start runs it, too, but its one learner asks for new scores and variables instead of playing.
+Gorila (arXiv:1507.04296), and so has each worker, whose learners are threads. Who calls whom:
+    main            in the process that you start: runs the script's main. There the server starts
+                    the `ServerProcess` and then the workers, each a call of `work`.
+    work            runs the script's main with a `ServerCopy`, from which its learners pull.
+    ServerCopy      sends each gradient g, with a `Report`, to `ServerProcess.update`.
+    ServerProcess   does θ <- θ - RMSProp(g), and returns θ for the copy in an `Answer`.
+    Workers         gets a `Snapshot` several times a second, so that `main` can print, evaluate and
+                    save. Then it calls `ServerProcess.end`, and the workers end.
+In Ray, `handle.method.remote(...)` calls a method in another process, and doesn't wait for it.
 """
 import argparse
 import collections
@@ -16,10 +19,25 @@ import os
 import signal
 
 import synchronous
+from processes import Answer, Report, Snapshot, Workers, all_variables, load, ray, read, wait_for
 from script import a3c, np, tf
-from processes import Workers, load, ray, wait_for
 
-Look = collections.namedtuple("Look", "scores frames values workers")  # what `look` returns
+
+class Counts:
+    """What all workers have played. If an answer gets lost, Ray repeats the call, maybe after newer
+    ones. So a report tells all that its worker has played, and only what is new counts."""
+    def __init__(self, frames):
+        self.frames = collections.Counter({"earlier runs": frames})  # of each worker
+        self.episodes = collections.Counter()  # of each worker
+        self.scores = []  # of all episodes
+
+    def add(self, report):
+        worker = report.worker
+        new_episodes = report.episodes - self.episodes[worker]
+        self.frames[worker] = max(report.frames, self.frames[worker])
+        self.episodes[worker] = max(report.episodes, self.episodes[worker])
+        if new_episodes > 0:
+            self.scores += report.scores[-new_episodes:]
 
 
 class ServerProcess:
@@ -30,77 +48,78 @@ class ServerProcess:
             self.server = server_class(a3c.open_session(), a3c.Progress(a3c.parse(words)))
             gradients = [tf.placeholder(w.dtype, w.shape) for w in self.server.weights]
             with tf.control_dependencies([self.server.build_update(gradients)]):
-                weights = [w.read_value() for w in self.server.weights]
+                weights = [w.read_value() for w in self.server.weights]  # the new ones
             self.apply = a3c.GraphCall(self.server.session, gradients, weights)
-            self.variables = tf.global_variables("parameter_server/")
             self.server.initialize()
             graph.finalize()
-        load(self.server, self.variables, values)
-        self.frames = collections.Counter({"before": frames})  # in earlier runs; of each worker
-        self.episodes = collections.Counter()  # of each worker that has called
-        self.scores = []  # of all episodes
+        load(self.server, all_variables(self.server), values)
+        self.counts = Counts(frames)
         self.ended = False
 
-    def update(self, worker, frames, episodes, scores, *gradients):
-        """Returns the frames of all other workers, and the new weights. If an answer gets lost, Ray
-        repeats the call, so each call tells all frames and episodes of the worker, and its latest
-        scores. (A repeated update does no harm.)"""
-        self.frames[worker] = max(frames, self.frames[worker])
-        self.server.progress.frames = self.frames.total()
-        new = max(episodes - self.episodes[worker], 0)
-        self.episodes[worker] += new
-        self.scores += scores[-new:] if new else []
-        others = self.server.progress.frames - self.frames[worker]
+    def update(self, report, *gradients):
+        """Make an update with a learner's gradients. (One that Ray repeats does no harm.)"""
+        self.counts.add(report)
+        progress, frames = self.server.progress, self.counts.frames
+        progress.frames = frames.total()
+        others_frames = progress.frames - frames[report.worker]
         if self.ended:
-            others = self.server.progress.max_frames  # so that the worker ends
-        return others, self.apply(*gradients)
+            others_frames = progress.max_frames  # so that the worker has none left to play
+        return Answer(others_frames, self.apply(*gradients))
 
-    def look(self, seen=0):
-        """Returns the scores after the first `seen` ones, all frames, the variables' values, and
-        how many workers have called. A worker that was started again counts as a new one."""
-        values = self.server.session.run({v.op.name: v for v in self.variables})
-        return Look(self.scores[seen:], self.frames.total(), values, len(self.episodes))
+    def snapshot(self, scores_seen=0):
+        """What is known now, without the first `scores_seen` scores."""
+        counts = self.counts
+        return Snapshot(counts.scores[scores_seen:], counts.frames.total(), read(self.server),
+                        workers=len(counts.episodes))
 
     def end(self):
         """Let the workers end, each after its next update."""
         self.ended = True
 
 
-class WorkerServer(a3c.ParameterServer):
-    """A worker's copy of the parameter server. process: the real one's, see `work`."""
+class ServerCopy(a3c.ParameterServer):
+    """A worker's copy of the parameter server. server_process: the handle of the real one."""
     def initialize(self):
         super().initialize()
-        look = wait_for(self.process.look.remote(), self.progress)
-        load(self, self.weights, look.values)
-        self.latest = self.session.run(self.weights)
+        snapshot = wait_for(self.server_process.snapshot.remote(), self.progress)
+        load(self, self.weights, snapshot.values)
+        self.latest = self.session.run(self.weights)  # the weights that came last
+        self.others_frames = self.progress.frames = snapshot.frames
         self.worker = ray.get_runtime_context().get_worker_id()  # new if Ray starts it again
-        self.progress.frames = self.others = look.frames  # `others`: those of all other workers
-        # A call that overtakes all others has, for each learner, a score from before and after it.
+        # A report may be the first to tell of two scores of each learner: one from before a call
+        # that is still under way, and one from after it, if the worker has stopped waiting.
         self.progress.scores = collections.deque(maxlen=2 * self.progress.options.workers)
 
     def build_update(self, gradients):
+        """Returns the operation that calls `update`, and copies the weights that it returns."""
         weights = tf.py_func(self.update, gradients, [w.dtype for w in self.weights])
         return tf.group(*[w.assign(x, read_value=False) for w, x in zip(self.weights, weights)])
 
     def update(self, *gradients):
-        """Give a learner's gradient to the server process, and wait for its answer. Returns the
-        weights that came last."""
+        """Let the server process make an update. Returns the weights that came last."""
         progress = self.progress
         with progress.changed:
-            report = progress.frames - self.others, progress.episodes, list(progress.scores)
-        answer = self.process.update.remote(self.worker, *report, *gradients)
-        with contextlib.suppress(a3c.Stopped):  # then the weights of the last answer must do
-            others, self.latest = wait_for(answer, progress)
-            with progress.changed:
-                new = max(others - self.others, 0)  # an older answer may come later
-                self.others += new
-                progress.frames += new
+            own_frames = progress.frames - self.others_frames
+            report = Report(self.worker, own_frames, progress.episodes, list(progress.scores))
+        answer = self.server_process.update.remote(report, *gradients)
+        with contextlib.suppress(a3c.Stopped):  # then the weights of an earlier answer must do
+            self.accept(wait_for(answer, progress))
         return [np.array(w) for w in self.latest]  # Ray's own arrays are read-only
 
+    def accept(self, answer):
+        """Take over the weights, and the frames of other workers. The learners of this worker don't
+        wait for one another, so an older answer may come after a newer one."""
+        with self.progress.changed:
+            self.latest = answer.weights
+            new = max(answer.others_frames - self.others_frames, 0)
+            self.others_frames += new
+            self.progress.frames += new
 
-def work(core, server_process, constants, words, server_class, *classes):
+
+def work(core, handle, constants, words, server_class, *classes):
     """A worker: a Ray task. It learns until the run is over or all frames are played. core: the
-    number of the CPU core for its learners; None: the script chooses one."""
+    number of the CPU core for its learners, another for each worker; None: the script chooses one.
+    handle: the server process's."""
     vars(a3c).update(constants)
     a3c.THRESHOLD_MEAN = float("inf")  # a worker doesn't evaluate
     a3c.SIGNALS = ()  # they are for the process that the user has started
@@ -109,10 +128,10 @@ def work(core, server_process, constants, words, server_class, *classes):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[core % len(cores)]})
 
-    class Copy(WorkerServer, server_class):
-        process = server_process
+    class Server(ServerCopy, server_class):
+        server_process = handle
     try:
-        a3c.main(words, Copy, *classes)
+        a3c.main(words, Server, *classes)
     except SystemExit as error:  # Ray would start the worker again, again and again
         raise RuntimeError(f"sys.exit({error.code!r})") from error
 

@@ -1,19 +1,33 @@
-"""Starts Ray and the processes of distributed.py, watches over them, and ends them. Nothing here is
-A3C. What goes wrong: answers that get lost, workers that die, Ctrl-C at any moment.
+"""The messages between the processes of distributed.py, and what starts, watches and ends these
+processes with Ray. It takes care of lost answers, of workers that die, and of Ctrl-C at any moment.
 """
 import collections
-import contextlib
 import os
 import signal
 import sys
 
 from script import a3c, tf
 
-os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else Ray prints a warning
 try:
     import ray
 except ModuleNotFoundError as error:
     sys.exit(f"{error}: run  pip install -r tests/requirements.txt")
+
+# What a worker says with each gradient (all its frames and episodes, its latest scores), what it
+# gets back, and what `Workers` gets (new scores, all frames, and how many workers have called).
+# If you run a file that defines such a class, Ray sends the class along with each message.
+Report = collections.namedtuple("Report", "worker frames episodes scores")
+Answer = collections.namedtuple("Answer", "others_frames weights")
+Snapshot = collections.namedtuple("Snapshot", "scores frames values workers")
+
+
+def all_variables(server):
+    return server.session.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES, "parameter_server/")
+
+
+def read(server):
+    """{name: value} of all variables, those that a checkpoint holds."""
+    return server.session.run({v.op.name: v for v in all_variables(server)})
 
 
 def load(server, variables, values):
@@ -25,8 +39,12 @@ def wait_for(answer, progress):
     """The server process's answer. Raises ConnectionError if it has died or takes a minute."""
     for _ in range(120):
         progress.raise_if_stopped()
-        with contextlib.suppress(ray.exceptions.GetTimeoutError, ray.exceptions.RayActorError):
+        try:
             return ray.get(answer, timeout=0.5)
+        except ray.exceptions.GetTimeoutError:
+            continue  # it hasn't answered yet
+        except ray.exceptions.RayActorError:
+            break  # it has died
     raise ConnectionError("the parameter server's process has died or doesn't answer")
 
 
@@ -39,43 +57,55 @@ def start_ray(address):
                  runtime_env={"env_vars": env_vars})
     except Exception as error:
         a3c.refuse(f"Ray doesn't start (argument --address): {a3c.reason(error)}")
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # instead of Ray's handler
+    # Ray has put in a handler of its own, which would end Python at once, even while it saves.
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
 
 
 class Workers:
-    """All workers, as the process that the user has started sees them."""
+    """All workers and their server process, as the process that the user has started sees them."""
     def __init__(self, options, *classes):
-        self.options, self.classes = options, classes  # the first one is the server's
-        self.tasks = {}  # and the numbers of their workers
+        self.options = options
+        self.classes = classes  # the user's; the first one is the server's
+        self.server = None  # the script's, in this process
+        self.server_process = None  # its handle
+        self.tasks = {}  # the workers that run, and their numbers
+        self.workers_known = options.processes  # one that was started again counts as a new one
         self.scores = collections.deque()  # that the script hasn't counted yet
-        self.seen = 0  # scores that have come
+        self.scores_seen = 0  # how many have come from the server process
 
     def start(self, server, process_class, work):
         """Start Ray, then the server process, then the workers. server: the script's."""
         self.server, progress, options = server, server.progress, self.options
-        self.known = options.processes  # a worker that was started again counts as a new one
         progress.options.workers = options.processes * options.workers  # for the first line
         start_ray(options.address)
-        if progress.stopped:  # by Ctrl-C, while Ray started
-            return
-        self.variables = tf.global_variables("parameter_server/")
-        values = server.session.run({v.op.name: v for v in self.variables})
-        words = ["--render", "none", "--workers", str(options.workers),
-                 "--max-frames", str(progress.max_frames), "--seed"]
-        seed = progress.options.seed
+        if not progress.stopped:  # by Ctrl-C, while Ray started
+            self.start_server(process_class)
+        if not progress.stopped:  # while the server process started
+            self.start_workers(work)
+
+    def start_server(self, process_class):
+        progress = self.server.progress
         # num_cpus=0: not limited by cores. max_task_retries=-1: a call that got lost is repeated.
-        self.process = ray.remote(num_cpus=0, max_task_retries=-1)(process_class).remote(
-            a3c.constants(), self.classes[0], [*words, str(seed)], progress.frames, values)
-        ray.get(self.process.look.remote(), timeout=300)  # raises what went wrong at its start
-        worker = ray.remote(num_cpus=0, max_retries=3, scheduling_strategy="SPREAD")(work)
-        for number in range(1, options.processes + 1):
-            if progress.stopped:  # while the server process started
-                return
-            own_seed = seed * options.processes + number  # another for each worker and --seed
-            core = number if options.address == "local" else None  # others may be elsewhere
-            task = worker.remote(core, self.process, a3c.constants(),
-                                 [*words, str(own_seed)], *self.classes)
+        start = ray.remote(num_cpus=0, max_task_retries=-1)(process_class).remote
+        self.server_process = start(a3c.constants(), self.classes[0],
+                                    self.words(progress.options.seed), progress.frames,
+                                    read(self.server))
+        ray.get(self.server_process.snapshot.remote(), timeout=300)  # raises what went wrong
+
+    def start_workers(self, work):
+        seed, processes = self.server.progress.options.seed, self.options.processes
+        # SPREAD: over all machines. max_retries=3: if a worker dies, Ray starts it again.
+        start = ray.remote(num_cpus=0, max_retries=3, scheduling_strategy="SPREAD")(work).remote
+        for number in range(1, processes + 1):
+            words = self.words(seed * processes + number)  # another for each worker and --seed
+            core = number if self.options.address == "local" else None  # others may be elsewhere
+            task = start(core, self.server_process, a3c.constants(), words, *self.classes)
             self.tasks[task] = number
+
+    def words(self, seed):
+        """The command line of another process. It makes no files."""
+        return ["--render", "none", "--workers", str(self.options.workers), "--seed", str(seed),
+                "--max-frames", str(self.server.progress.max_frames)]
 
     def next_score(self):
         """Waits for the next episode of any worker, and returns its score."""
@@ -83,28 +113,28 @@ class Workers:
             if not self.tasks:
                 raise a3c.Stopped
             if self.server.progress.phase == "learned":
-                self.process.end.remote()
+                self.server_process.end.remote()  # before the films, which may take long
                 raise a3c.Stopped
             ended, _ = ray.wait(list(self.tasks), timeout=0.2)
-            self.look()
+            self.fetch_snapshot()  # after `wait`, so with the last scores of those that have ended
             for task in ended:
                 self.task_ended(task)
         return self.scores.popleft()
 
-    def look(self):
-        """Take over what the server's process has: new scores, frames, the variables' values."""
+    def fetch_snapshot(self):
+        """Take over the server process's new scores, its frames, and its variables' values."""
         progress = self.server.progress
-        look = wait_for(self.process.look.remote(self.seen), progress)
-        if look.workers > self.known:
-            self.known = look.workers
+        snapshot = wait_for(self.server_process.snapshot.remote(self.scores_seen), progress)
+        if snapshot.workers > self.workers_known:
+            self.workers_known = snapshot.workers
             print("A worker has died, and was started again", file=sys.stderr)
         with self.server.checkpoint.lock:  # so that a checkpoint holds all of one moment
             if progress.phase == "learned":  # the weights that have passed must stay
                 return
-            load(self.server, self.variables, look.values)
-            progress.frames = look.frames
-        self.scores += look.scores
-        self.seen += len(look.scores)
+            load(self.server, all_variables(self.server), snapshot.values)
+            progress.frames = snapshot.frames
+        self.scores += snapshot.scores
+        self.scores_seen += len(snapshot.scores)
 
     def task_ended(self, task):
         number = self.tasks.pop(task)
@@ -118,9 +148,9 @@ class Workers:
     def end(self):
         """End all. If Ray shut down before its calls have ended, it would print errors."""
         if self.tasks:
-            calls = [self.process.end.remote(), *self.tasks]
+            calls = [self.server_process.end.remote(), *self.tasks]
             _, left = ray.wait(calls, num_returns=len(calls), timeout=5)
             if left:  # one of these processes stalls
-                ray.kill(self.process)
+                ray.kill(self.server_process)
                 ray.wait(left, num_returns=len(left), timeout=5)
         ray.shutdown()
