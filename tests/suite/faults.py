@@ -270,7 +270,7 @@ FAULTS = {
     "test_pongs_paddle_goes_up_and_down": [
         ("pong.Environment.make", "ACTIONS[a]", "ACTIONS[min(a, 1)]")],
     # test_programs.py
-    "test_settings_are_the_scripts_or_on_the_page": [
+    "test_without_memory_all_other_settings_stay": [
         ("memory_pendulum.main", "else NoMemory", "else memory.NoMemory")],
     "test_programs_can_be_configured_in_turn": [
         ("configure", "globals().update(CONFIGURED)", "pass"),

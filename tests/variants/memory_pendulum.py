@@ -3,6 +3,7 @@
 This program combines memory.py, which remembers with an LSTM, and pendulum.py, whose actions are
 torques. The network sees where the pendulum points, cos θ and sin θ, but not how fast it turns.
 Actor and critic each have an LSTM. The layers after it also see x, so that it only has to remember.
+MorvanZhou's A3C_RNN.py, too, has a recurrent network on Pendulum, but it sees the velocity.
 
 What to look at: the score rises, with setbacks, for half a million frames. With --no-memory the
 network is pendulum.py's, and the task isn't learned.
