@@ -12,7 +12,7 @@ from helpers import a3c, run
 HALF_WAY = 12_000  # frames
 FILM_STEPS = 208
 PAUSE = 9  # steps for which the film shows the end of an episode
-ROLLOUTS = 40_000
+ROLLOUTS, STEP = 40_000, 20  # episodes that go on from a state, and that state's step
 
 
 def keep(name, arrays):
@@ -95,22 +95,40 @@ def record_threads():
     keep("threads", arrays)
 
 
-def record_rollouts(seed):
-    """Many episodes that go on from one state, with the halfway network. For the pages we chose a
-    state, of step 20, in which both actions are tried often, but not equally."""
-    rng, step = np.random.default_rng(seed), 20
-    s, (_, weights) = load("rollouts")["state"], networks()["halfway"]
-    v, r, score = np.zeros((3, ROLLOUTS, TIME_LIMIT - step + 1))
-    for i in range(ROLLOUTS):
-        states, actions, _ = play(weights, rng, s, TIME_LIMIT - step)
-        n = len(actions)  # more than five in all of them
+def rollouts(weights, rng, state, number):
+    """Play so many episodes on from this state of step 20. Returns their rewards, V, and the
+    derivatives of log π(a|s), each (number, steps), and 0 from an episode's end on."""
+    left = TIME_LIMIT - STEP
+    r, v, score = np.zeros((3, number, left + 1))
+    for i in range(number):
+        states, actions, _ = play(weights, rng, state, left)
+        n = len(actions)
         p, v[i, :n] = forward(weights, states[:-1])
         score[i, :n] = actions - p[:, 1]
-        r[i, n - 1] = -1 if step + n < TIME_LIMIT - 1 else 1
+        r[i, n - 1] = -1 if STEP + n < TIME_LIMIT - 1 else 1
+    return r, v, score
+
+
+def record_rollouts(seed):
+    """Many episodes that go on from one state, with the halfway network. For the pages we chose a
+    state in which both actions are tried often, but not equally."""
+    s, (_, weights) = load("rollouts")["state"], networks()["halfway"]
+    r, v, score = rollouts(weights, np.random.default_rng(seed), s, ROLLOUTS)
     returns = r @ GAMMA ** np.arange(r.shape[1])
-    bootstrapped = GAMMA ** N_STEP_RETURN * v[:, N_STEP_RETURN]
+    bootstrapped = GAMMA ** N_STEP_RETURN * v[:, N_STEP_RETURN]  # all last longer than that
     pushes = score[:, 0] * [returns, returns - v[:, 0], bootstrapped - v[:, 0]]
     keep("rollouts", {"state": s, "pushes": np.float32(pushes), "errors": errors(r, v, score)})
+
+
+def record_states(seed):
+    """The same errors from forty more states, of as many episodes, that nobody has chosen."""
+    rng, (_, weights) = np.random.default_rng(seed), networks()["halfway"]
+    found = []
+    while len(found) < 40:
+        states, *_ = play(weights, rng)
+        if len(states) > STEP + N_STEP_RETURN + 1:
+            found.append(errors(*rollouts(weights, rng, states[STEP], ROLLOUTS // 4)))
+    keep("states", {"errors": np.array(found)})
 
 
 def record_variants(folder):
@@ -127,12 +145,13 @@ def record_variants(folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="what", required=True)
-    for name in "networks", "run", "rollouts":
+    for name in "networks", "run", "rollouts", "states":
         commands.add_parser(name).add_argument("seed", nargs="?", type=int, default=0)
     commands.add_parser("threads")
     commands.add_parser("variants").add_argument("folder", metavar="DIR")
     options = vars(parser.parse_args())
     record = {"networks": record_networks, "run": record_run, "rollouts": record_rollouts,
+              "states": record_states,
               "threads": record_threads, "variants": record_variants}
     record[options.pop("what")](**options)
 

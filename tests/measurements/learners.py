@@ -26,6 +26,14 @@ class FromZeroServer(a3c.ParameterServer):
         return FromZero(a3c.LEARNING_RATE, a3c.RMSPROP_DECAY)
 
 
+class CorrectedServer(a3c.ParameterServer):
+    """RMSProp with averages that start at 0 and are corrected for it, which is Adam without an
+    average of the gradients themselves."""
+    def build_optimizer(self):
+        return a3c.tf.train.AdamOptimizer(a3c.LEARNING_RATE, beta1=0.0, beta2=a3c.RMSPROP_DECAY,
+                                          epsilon=1e-5)  # RMSProp's is 1e-10, under the root
+
+
 class AdamServer(a3c.ParameterServer):
     def build_optimizer(self):
         return a3c.tf.train.AdamOptimizer(a3c.LEARNING_RATE)
@@ -56,6 +64,7 @@ def main(argv=None):
     add("--task", choices=("cartpole", "worlds", "acrobot"), required=True)
     add("--rate", type=float, default=1, metavar="X", help="multiply the learning rate by X")
     add("--from-0", action="store_true", help="RMSProp's averages start at 0 instead of 1")
+    add("--corrected", action="store_true", help="from 0, and corrected for it, as Adam does it")
     add("--wait", action="store_true", help="learners wait for each other, as in synchronous.py")
     add("--ga3c", action="store_true", help="learners as in ga3c.py")
     add("--off-policy", action="store_true", help="the last samples of a round wait for the next")
@@ -77,6 +86,8 @@ def main(argv=None):
     a3c.LEARNING_RATE *= own.rate
     if own.from_0:
         server = FromZeroServer
+    elif own.corrected:
+        server = CorrectedServer
     program = ga3c if own.ga3c else synchronous if own.wait else a3c
     agent = OffPolicy if own.off_policy else a3c.Agent  # OffPolicy only with --wait
     return program.main(words, server, agent_class=agent, environment_class=environment)

@@ -7,6 +7,7 @@ is in there already isn't measured again. Without a TABLE, it only shows all of 
 import argparse
 import collections
 import json
+import re
 
 import benchmark
 import numpy as np
@@ -52,11 +53,28 @@ def worlds():
     return cases
 
 
+def returns():
+    """{name: case} of returns with so many rewards. With all of them (no episode has more than 200)
+    the script makes one update per episode, so they are compared with five and as many updates."""
+    few = "5 rewards, one update per episode"
+    rewards = {"1 reward": (1,), "2 rewards": (2,), "5 rewards": (5,), "10 rewards": (10,),
+               "20 rewards": (20,), few: (5, "--set", "Tmax", 200), "all rewards": (200,)}
+    return {name + start: Case((*own, "--set", "N_STEP_RETURN", *n),
+                               (few if name == "all rewards" else "5 rewards") + start)
+            for start, own in (("", ()), (", from 0", ("--from-0",)))
+            for name, n in rewards.items()}
+
+
 ALL_CORES = {"8 threads, all cores": Case(("--workers", 8, "--set", "SHARE_ONE_CORE", False))}
 # {table: options of all its cases, its cases}
 TABLES = {"cartpole": (("--task", "cartpole"), learners() | ALL_CORES),
           "from_0": (("--task", "cartpole", "--from-0"),
                      learners() | {"8 of ga3c.py": Case(("--workers", 8, "--ga3c"))} | ALL_CORES),
+          "corrected": (("--task", "cartpole", "--corrected"),
+                        {name: case for name, case in learners().items()
+                         if re.fullmatch("1 thread|8 th.*|8 that wait(, rate.*)?", name)
+                         and "off-policy" not in name}),
+          "rewards": (("--task", "cartpole"), returns()),
           "acrobot": (("--task", "acrobot"),
                       {name: case for name, case in (learners() | ALL_CORES).items()
                        if not name.startswith("1 thread, rate")}),

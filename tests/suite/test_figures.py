@@ -104,7 +104,7 @@ def test_the_pages_quote_the_run_they_draw():
     first, second = recorded.load("run")["evaluation"][:, 1]
     untrained, halfway, learned = (frames for frames, _ in recorded.networks().values())
     check(README, f"means of {first:.1f} and {second:.1f}",
-          "the mean score there is anywhere from {:.0f} to {:.0f}".format(
+          "the mean score is anywhere from {:.0f} to {:.0f}".format(
               *recorded.statistics()["mean scores while the critic's loss is small"]))
     check(MEASUREMENTS, f"{untrained:,}, {halfway:,} and {learned:,} frames")
 
@@ -123,7 +123,7 @@ def test_the_pages_quote_a_hundred_runs():
     """How they learn on average, and the worst of them."""
     computed = recorded.statistics()
     worst = max(run.frames for run in measure.load()["0"])
-    check(README, f"(at most {worst:,})")
+    check(MEASUREMENTS, f"{worst:,} | 11, in 11 of the runs")
     check(MEASUREMENTS,
           f"reaches {computed['median score after 7,000 frames']:.0f} in 7,000 frames")
 
@@ -140,9 +140,13 @@ def test_the_readme_quotes_the_bias_of_samples():
 def test_the_readme_quotes_the_errors_of_updates():
     """With successive steps, for three targets."""
     errors, _ = recorded.load_errors()["ten successive steps"]
-    as_close = recorded.statistics()[
-        "updates whose mean is as close with all rewards as with five"]
+    found = recorded.statistics()
+    as_close = found["updates whose mean is as close with all rewards as with five"]
+    closer = found["of 40 states: closer with five rewards than with all"]
+    closest = found["of 40 states: closest with one or two"]
     check(README,
           f"{errors[np.inf].size:.4f} with return − V(s), {errors[5].size:.4f} with A, and "
           f"{errors[1].size:.4f} with a single reward",
-          f"over the mean of about {as_close:.0f} updates, return − V(s) does as well as A")
+          f"In the mean of about {as_close:.0f} updates, return − V(s) is as close as A",
+          f"of forty other states, which nobody chose, A is closer than return − V(s) in {closer}")
+    check(MEASUREMENTS, f"In {closer} of them", f"in {closest} the error is smallest with one")
