@@ -12,7 +12,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import recorded
 from film import BLUE, GREEN, GREY, ORANGE, PINK, RED, image
-from recorded import HERE, ROOT, SMALL, forward, load, networks, smooth
+from recorded import HERE, ROOT, SMALL, load, networks, smooth
+from reference import forward
 from translate import FONTS, translate
 
 PICTURES = ROOT / ".github" / "pictures"
@@ -190,36 +191,6 @@ def draw_knows():
     return figure
 
 
-def draw_fall():
-    """A hundred falls of the halfway network: V and the return, and the mean of the advantages."""
-    states, v, returns, advantages = recorded.falls()
-    steps, mean = np.arange(-50, 0), advantages.mean(axis=0)
-    figure, (pole, middle, bottom) = plt.subplots(
-        3, figsize=(WIDTH, 5.8), sharex=True, height_ratios=[0.9, 1.7, 1.5])
-    pole.set_title("the pole in one of the falls, every fourth step")
-    at = np.arange(-48, 1, 4)
-    lean = 2 * states[0, at - 1, 2]  # twice the angle can be seen better
-    pole.plot(at, 0 * at, "_", color="black", markersize=16, markeredgewidth=5)
-    pole.plot([at, at + 3.2 * np.sin(lean)], [0 * at, np.cos(lean)], color=ORANGE, linewidth=3)
-    pole.set_ylim(-0.1, 1.1)
-    pole.axis("off")
-    middle.plot(steps, v[:, :-1].T, color="0.82", linewidth=0.6)
-    middle.plot(steps, returns, "--", color="black", label="the return that followed")
-    middle.plot(steps, v[:, :-1].mean(axis=0), color=BLUE, linewidth=2.5,
-                label="V(s), mean of 100 falls")
-    middle.plot([], color="0.75", label="V(s) in each of them")
-    middle.set(ylabel="V(s)", ylim=(-1.45, -0.25))
-    middle.legend(loc="lower left")
-    bottom.bar(steps, mean, yerr=advantages.std(axis=0) / 10, color=np.where(mean < 0, RED, GREEN),
-               width=0.8, error_kw={"elinewidth": 0.8})
-    bottom.axhline(0, color="black", linewidth=0.8)
-    bottom.text(-50.4, 0.032, "still up: better than expected", color=GREEN)
-    bottom.text(-19, -0.06, "about to fall:\nworse than expected", color=RED, ha="right")
-    bottom.set(ylabel="mean advantage A\n(± standard error)", xlabel="steps until the fall",
-               xlim=(-50.8, 2.2), ylim=(-0.11, 0.05))
-    return figure
-
-
 def draw_threads():
     """The server and three threads as lanes. The colour of a copy tells its version."""
     data = load("threads")
@@ -355,7 +326,6 @@ def draw_all(folder=PICTURES):
                 save(draw_hundred(), target / "hundred.png", language)
                 save(draw_threads(), target / "threads.png", language)
                 save(draw_knows(), target / "knows.png", language)
-                save(draw_fall(), target / "fall.png", language)
                 save(draw_variants(), target / "variants.png", language)
                 save(draw_exercises(), target / "exercises.png", language)
 

@@ -4,7 +4,8 @@ import io
 import matplotlib.pyplot as plt
 import numpy as np
 from PIL import Image
-from recorded import forward, load, networks
+from recorded import load, networks
+from reference import forward
 from translate import translate
 
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"  # Okabe and Ito's palette

@@ -5,9 +5,10 @@ import os
 import tempfile
 
 import numpy as np
-from recorded import (DATA, GAMMA, N_STEP_RETURN, SECONDS, THRESHOLDS, TIME_LIMIT, errors, forward,
-                      load, networks, read_log)
+from recorded import (DATA, GAMMA, N_STEP_RETURN, SECONDS, THRESHOLDS, TIME_LIMIT, errors, load,
+                      networks, read_log)
 from helpers import a3c, run
+from reference import forward
 
 HALF_WAY = 12_000  # frames
 FILM_STEPS = 208
@@ -47,7 +48,7 @@ def film_rows(episodes):
 
 def record_networks(seed):
     """One network at three times, and how it plays. For the pages we chose a run in which V of the
-    halfway network sinks in at least 95 of 100 falls; draw.py prints their number."""
+    halfway network sinks before nearly all of its falls."""
     with tempfile.TemporaryDirectory() as folder:
         words = "--workers", 8, "--seed", seed, "--checkpoint", folder
         _, server = run(*words, "--max-frames", HALF_WAY)
@@ -64,8 +65,6 @@ def record_networks(seed):
         visited = np.concatenate([states[:, 2:] for states, *_ in episodes[:20]])
         data[f"visited {name}"] = rng.choice(visited, 350, replace=False)
         data[f"film {name}"] = film_rows(episodes)
-        if name == "halfway":  # the last fifty steps of falls; shorter episodes don't count
-            data["falls"] = [x[-51:] for x, _, fell in episodes if fell and len(x) > 50][:100]
     keep("networks", arrays)
     keep("episodes", {name: np.array(x, np.float32) for name, x in data.items()})
 

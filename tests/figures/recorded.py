@@ -1,4 +1,4 @@
-"""The recorded data, and what follows from them: values in falls, and pushes by samples."""
+"""The recorded data, and what follows from them."""
 import collections
 import sys
 from pathlib import Path
@@ -10,7 +10,6 @@ ROOT = HERE.parents[1]
 DATA = HERE / "data"
 sys.path[:0] = [str(ROOT / name)
                 for name in ("", "tests", "tests/suite", "tests/exercises", "tests/measurements")]
-from reference import forward
 
 # The script has these, too, but importing it would import TensorFlow.
 GAMMA = 0.99
@@ -57,18 +56,6 @@ def smooth(points, n=200):
     """The mean of n points at a time. Returns frames and values."""
     n = min(n, len(points))
     return [np.convolve(column, np.ones(n) / n, "valid") for column in points.T]
-
-
-def falls():
-    """A hundred falls of the halfway network. Returns the states (100, 51, 4), the fallen one last,
-    V in them (100, 51), the return after each step (50,), and its advantage (100, 50)."""
-    states = load("episodes")["falls"]
-    _, weights = networks()["halfway"]
-    v = np.array([forward(weights, s)[1] for s in states])
-    returns = -GAMMA ** np.arange(49, -1, -1)
-    target = np.tile(returns, (100, 1))  # which is known when the last five steps are pushed
-    target[:, :-N_STEP_RETURN] = GAMMA ** N_STEP_RETURN * v[:, N_STEP_RETURN:-1]
-    return states, v, returns, target - v[:, :-1]
 
 
 def pushes():
@@ -121,20 +108,14 @@ def load_errors():
 
 def statistics():
     """The numbers that the pages quote."""
-    _, v, _, advantages = falls()
-    mean, samples = advantages.mean(axis=0), pushes()
-    negative = mean < -2 * advantages.std(axis=0) / 100 ** 0.5  # by two standard errors
-    found = {"falls with a lower V in the last step than 30 before": sum(v[:, -2] < v[:, -32]),
-             "lowest V in the last step": v[:, -2].min(),
-             "last steps in which the mean advantage is negative": np.argmin(negative[::-1]),
-             "steps before the end of the lowest mean advantage": 50 - mean.argmin()}
+    found = {}
     frames, loss = smooth(load("run")["loss/critic"])
     scores = np.interp(frames[loss < SMALL], *load("run")["mean"].T)
     found["mean scores while the critic's loss is small"] = scores.min(), scores.max()
     for thousand in 7, 38:
         found[f"median score after {thousand},000 frames"] = (
             np.nanmedian(load("hundred")["means"][:, thousand].astype(float)))
-    for name, push in samples.items():
+    for name, push in pushes().items():
         found[f"{name}: standard deviation"] = push.std()
         found[f"{name}: mean"] = push.mean()
     by_kind = load_errors()

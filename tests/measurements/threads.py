@@ -19,20 +19,20 @@ LIMIT, LIMIT_OF_WORLDS = 400_000, 300_000  # frames; a run that needs more hasn'
 # Frames, seconds and episodes until learned (None: never), evaluations that failed, and updates
 Run = collections.namedtuple("Run", "frames seconds failed gradients episodes")
 REFERENCE = "8 threads"
-RATES = {"½": 0.5, "2": 2, "4": 4}
+RATES = {"½": 0.5, "2": 2, "4": 4, "8": 8}
 # Options of learners.py, and the name of the case that this one is compared with
 Case = collections.namedtuple("Case", "options reference", defaults=[REFERENCE])
 
 
-def learners():
+def learners(rates="½24"):
     """{name: case} of learners that differ in number, rate, or whether they wait."""
     options = {"1 thread": ("--workers", 1), "2 threads": ("--workers", 2),
                REFERENCE: ("--workers", 8), "32 threads": ("--workers", 32),
                "8 that wait": ("--workers", 8, "--wait"),
                "8 that wait, off-policy": ("--workers", 8, "--wait", "--off-policy")}
     for name in "1 thread", REFERENCE, "8 that wait":
-        for x, rate in RATES.items():
-            options[f"{name}, rate × {x}"] = *options[name], "--rate", rate
+        for x in rates:
+            options[f"{name}, rate × {x}"] = *options[name], "--rate", RATES[x]
     return {name: Case(own) for name, own in options.items()}
 
 
@@ -71,7 +71,7 @@ TABLES = {"cartpole": (("--task", "cartpole"), learners() | ALL_CORES),
           "from_0": (("--task", "cartpole", "--from-0"),
                      learners() | {"8 of ga3c.py": Case(("--workers", 8, "--ga3c"))} | ALL_CORES),
           "corrected": (("--task", "cartpole", "--corrected"),
-                        {name: case for name, case in learners().items()
+                        {name: case for name, case in learners("½248").items()
                          if re.fullmatch("1 thread|8 th.*|8 that wait(, rate.*)?", name)
                          and "off-policy" not in name}),
           "rewards": (("--task", "cartpole"), returns()),

@@ -109,16 +109,6 @@ def test_the_pages_quote_the_run_they_draw():
     check(MEASUREMENTS, f"{untrained:,}, {halfway:,} and {learned:,} frames")
 
 
-def test_the_page_of_measurements_quotes_the_falls():
-    """V sinks and the advantages are negative before them, lowest five steps before the end."""
-    computed = recorded.statistics()
-    negative = computed["last steps in which the mean advantage is negative"]
-    assert computed["steps before the end of the lowest mean advantage"] == 5
-    check(MEASUREMENTS, f"the last {negative:.0f} steps V sinks",
-          f"−{-computed['lowest V in the last step']:.1f} in some falls",
-          "lowest five steps before the end")
-
-
 def test_the_pages_quote_a_hundred_runs():
     """How they learn on average, and the worst of them."""
     computed = recorded.statistics()
