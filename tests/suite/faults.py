@@ -330,7 +330,8 @@ FAULTS = {
         ("main", 'int(progress.phase != "learned")', "0"),
         ("prepare_films", 'options.render == "none"', "False")],
     "test_one_worker_and_one_seed_repeat_a_run": [
-        ("main", "tf.set_random_seed(options.seed)", "pass")],
+        ("main", "tf.set_random_seed(options.seed)", "pass"),
+        ("main", "tf.set_random_seed(options.seed)", "tf.set_random_seed(0)")],
     "test_progress_is_printed": [
         ("Progress.__init__", "maxlen=PRINT_EPISODES", "maxlen=PRINT_EPISODES + 1"),
         ("Worker_thread.evaluate", "range(EVALUATION_EPISODES)", "range(10)")],
