@@ -101,7 +101,7 @@ def test_the_lesson_says_what_threads_py_and_worlds_py_found():
     one_reward, once = (re.search(r"([\d.]+) \((.*?)\)", words).groups()
                         for case, (_, words) in threads.compared("rewards").items()
                         if case in ("1 reward", "5 rewards, one update per episode"))
-    best = [min(ratio("corrected", f"{who}, rate × {x}") for x in "½24").split()[0]
+    best = [min(ratio("corrected", f"{who}, rate × {x}") for x in "½248").split()[0]
             for who in ("8 that wait", "8 threads")]
     one, eight, *_ = worlds.summaries().values()
     failed = [sum(run.failed for run in threads.load("worlds")[f"{n}, 200 episodes"])

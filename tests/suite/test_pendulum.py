@@ -4,7 +4,7 @@ import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import a3c, check_network, tf
+from helpers import LEARNED, a3c, check_network, tf
 from reference import differences, layer, normal, relu
 
 pytest.importorskip("gymnasium")
@@ -79,3 +79,12 @@ def test_pendulums_rewards_are_scaled(build):
     environment = build(pendulum).learners[0].environment
     for r, scaled in (-16.0, -0.5), (-8.0, 0), (0.0, 0.5):
         assert environment.reward(None, None, r, None, 3, False) == scaled
+
+
+def test_pendulum_is_evaluated_over_a_hundred_episodes(put_back, monkeypatch, capsys):
+    """As its page says, because single episodes vary so much. Here any policy reaches the
+    threshold, and the episodes that the test thread plays are only scores."""
+    monkeypatch.setitem(pendulum.TASK, "LEARNED_MEAN", -5000)
+    monkeypatch.setattr(pendulum.Environment, "play", lambda self, env: -150.0)
+    assert pendulum.main("--render none --workers 1 --test-episodes 1".split()) == LEARNED
+    assert "\nEvaluation: mean -150.0 of 100 episodes\n" in capsys.readouterr().out
