@@ -244,11 +244,34 @@ def test_the_user_reads_once_that_a_worker_died(server_process, workers, capsys)
 def test_a_worker_that_failed_ends_the_run(workers, capsys):
     """If its code raised an exception. One that died, because its process crashed, doesn't."""
     failed = exceptions.RayTaskError("work", "its traceback", ValueError("on\npurpose"))
-    workers.tasks = {exceptions.WorkerCrashedError(): 1, failed: 2}
+    workers.tasks, workers.options.processes = {exceptions.WorkerCrashedError(): 1, failed: 2}, 2
     with pytest.raises(RuntimeError, match="^worker 2 failed: on purpose$") as error:
         workers.next_score()
     assert error.value.__cause__ is failed
     assert re.fullmatch("Worker 1 is given up: .+\n", capsys.readouterr().err)
+
+
+def test_a_run_without_workers_left_has_failed(workers):
+    """It isn't one that has played all its frames and not learned."""
+    workers.tasks = {exceptions.WorkerCrashedError(): 1, exceptions.WorkerCrashedError(): 2}
+    workers.options.processes = 2
+    with pytest.raises(ConnectionError, match="^no worker is left$"):
+        workers.next_score()
+
+
+@pytest.mark.timeout(60)
+def test_ctrl_c_ends_the_wait_for_the_server(workers):
+    """While its process still loads TensorFlow, and gives no answer."""
+    class Loading:
+        def __init__(self, *args):
+            pass
+
+        def snapshot(self):
+            workers.server.progress.interrupt()  # Ctrl-C
+            return exceptions.GetTimeoutError()
+    workers.options.workers, workers.classes = 8, [CountingServer]
+    workers.start_server(Loading)
+    assert workers.server.progress.interrupted
 
 
 def work(fake_ray, core=None):

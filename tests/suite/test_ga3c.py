@@ -24,17 +24,21 @@ def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
 
 
 def test_ga3cs_age_counts_updates(build, rng, points):
-    """The age of an update's samples is how many others have updated since the first of them."""
-    built = build(ga3c)
-    brain, trainer = built.brains[0], built.learners[-1]
-    brain.pull_parameter_server()
-    built.server.updates += 3  # by others
-    update(brain, *batch(rng, 40))
+    """The age of an update's samples is how many updates there were since the oldest of them were
+    begun. Here learners began after 0, 3 and 5 updates, and the first two share the next update."""
+    built = build(ga3c, learners=3)
+    *brains, _, _ = built.brains
+    trainer = built.learners[-1]
+    for brain, updates in zip(brains, (0, 3, 5)):
+        built.server.updates = updates
+        brain.pull_parameter_server()
+    for brain, size in zip(brains, (20, 20, 40)):
+        update(brain, *batch(rng, size))
     built.progress.learning_threads = {"trainer1"}  # it ends when all samples are used
     with pytest.raises(a3c.Stopped):
         trainer.learn()
-    assert points[0] == {"batch/samples": 40, "age": 3}
-    assert built.server.updates == 3 + 1
+    assert points[0] == {"batch/samples": 40, "age": 5}
+    assert {"batch/samples": 40, "age": 1} in points and built.server.updates == 5 + 2
 
 
 def test_ga3cs_last_samples_are_still_taken():
@@ -58,7 +62,7 @@ def test_ga3c_gives_each_learner_its_own_policy(build, rng, points):
     built = build(ga3c, learners=8)
     states = rng.normal(size=(8, 1, 4))
     for brain, s in zip(built.brains, states):
-        built.server.states.give((s, brain.answer))
+        built.server.states.put((s, brain.answer))
     built.progress.learning_threads = {"trainer1"}  # the predictor ends when all are answered
     *_, predictor, _ = built.brains
     with pytest.raises(a3c.Stopped):
@@ -68,23 +72,22 @@ def test_ga3c_gives_each_learner_its_own_policy(build, rng, points):
     assert points == [{"batch/states": 8}]
 
 
-def test_ga3cs_queues_are_limited(build):
-    """A place for each learner's state, and four for samples, which would grow old as they wait."""
-    server = build(ga3c, learners=3).server
-    for queue, places in (server.states, 3), (server.samples, 4):
-        for item in range(places):
-            queue.put_nowait(item)  # raises queue.Full if there are fewer
-        assert queue.full()
+def test_ga3cs_queue_of_samples_is_short(build):
+    """Four places, because samples grow old as they wait."""
+    samples = build(ga3c).server.samples
+    for item in range(4):
+        samples.put_nowait(item)  # raises queue.Full if there are fewer
+    assert samples.full()
 
 
 @pytest.mark.timeout(60)
 def test_ga3c_may_have_several_predictors_and_trainers(build, monkeypatch):
     """All of them work, and all frames are played."""
-    def predict(worker, brain, really=ga3c.Worker.predict):
+    def learn(worker, really=ga3c.Predictor.learn):
         predicted.add(worker.name)
-        really(worker, brain)
+        really(worker)
     predicted = set()
-    monkeypatch.setattr(ga3c.Worker, "predict", predict)
+    monkeypatch.setattr(ga3c.Predictor, "learn", learn)
     monkeypatch.setattr(ga3c, "PREDICTORS", {"predictor1", "predictor2"})
     monkeypatch.setattr(ga3c, "TRAINERS", {"trainer1", "trainer2"})
     built = build(ga3c, learners=3)

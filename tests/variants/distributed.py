@@ -108,7 +108,8 @@ class ServerCopy(a3c.ParameterServer):
 
     def accept(self, answer):
         """Take over the weights, and the frames of other workers. The learners of this worker don't
-        wait for one another, so an older answer may come after a newer one."""
+        wait for one another, so an older answer may come after a newer one. Its frames don't count,
+        and its weights are soon replaced."""
         with self.progress.changed:
             self.latest = answer.weights
             new = max(answer.others_frames - self.others_frames, 0)

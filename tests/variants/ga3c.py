@@ -3,10 +3,11 @@
     learner:  state   -> queue -> predictor, all waiting states at once -> π, back to each learner
               samples -> queue -> trainer, once there are enough -> an update of the one network
 One call for many states costs little more than a call for one. That pays with large networks, above
-all on a GPU (not used here). The price: while samples wait, the network goes on learning.
+all on a GPU (not used here). The price: while samples wait, the network goes on learning, and then
+the loss takes π and V from newer weights than those that chose the actions.
 
 GA3C is from Babaeizadeh et al., arXiv:1611.06256. What to look at (--logdir): batch/states and
-batch/samples say how many shared a call, age the updates since its last samples were begun.
+batch/samples say how many shared a call, age the updates since its oldest samples were begun.
 """
 import contextlib
 import queue
@@ -24,7 +25,7 @@ TRAINING_BATCH = 40  # samples of an update, at least
 class Queue(queue.Queue):
     """`give` and `take` raise Stopped when all threads have to stop. `take` also does when the
     learners have ended and nothing is left."""
-    def __init__(self, progress, maxsize):
+    def __init__(self, progress, maxsize=0):
         super().__init__(maxsize)
         self.progress = progress
 
@@ -44,18 +45,10 @@ class Queue(queue.Queue):
         raise a3c.Stopped
 
 
-class Worker(a3c.Worker_thread):
-    """A learner, a predictor, a trainer, or the test thread, as its name says."""
+class Predictor(a3c.Worker_thread):
+    """Answers the learners' questions. One call answers all that are waiting."""
     def learn(self):
-        if self.name in PREDICTORS:
-            self.predict(self.environment.agent.brain)
-        elif self.name in TRAINERS:
-            self.train(self.environment.agent.brain)
-        else:
-            super().learn()
-
-    def predict(self, brain):
-        """Answer the learners' questions. One call answers all that are waiting."""
+        brain = self.environment.agent.brain
         while True:  # until `take` raises Stopped
             asked = [brain.server.states.take()]
             with contextlib.suppress(queue.Empty):
@@ -64,20 +57,25 @@ class Worker(a3c.Worker_thread):
             states, answers = zip(*asked)  # one state from each
             p = brain.predict_p(np.concatenate(states))
             for answer, own in zip(answers, p):
-                answer.give(own[np.newaxis])
+                answer.put(own[np.newaxis])
             self.progress.add_to_curves({"batch/states": len(p)})
 
-    def train(self, brain):
-        """Update the network with the learners' samples."""
+
+class Trainer(a3c.Worker_thread):
+    """Updates the network with the learners' samples."""
+    def learn(self):
+        brain, all_begun = self.environment.agent.brain, []
         while True:
             begun, samples = brain.server.samples.take()
+            all_begun.append(begun)
             for sample in samples:
                 brain.train_push(*sample)
             size = len(brain.train_queue)
             if size >= TRAINING_BATCH:
-                age = brain.server.updates - begun
+                age = brain.server.updates - min(all_begun)
                 self.progress.add_to_curves({"batch/samples": size, "age": age})
                 brain.update_parameter_server()
+                all_begun.clear()
                 with self.progress.changed:
                     brain.server.updates += 1
 
@@ -87,13 +85,13 @@ class AskingBrain:
     def __init__(self, server):
         self.server = server
         self.train_queue = []
-        self.answer = Queue(server.progress, maxsize=1)
+        self.answer = Queue(server.progress)
 
     def pull_parameter_server(self):
         self.begun = self.server.updates  # there is nothing to pull
 
     def predict_p(self, s):
-        self.server.states.give((s, self.answer))
+        self.server.states.put((s, self.answer))
         return self.answer.take()
 
     def train_push(self, *sample):
@@ -116,8 +114,9 @@ def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain
     class Server(server_class):
         def __init__(self, session, progress):
             super().__init__(session, progress)
-            self.states = Queue(progress, maxsize=progress.options.workers)  # (state, for answer)
-            self.samples = Queue(progress, maxsize=4)  # (updates when they were begun, samples)
+            self.states = Queue(progress)  # (state, queue for the answer), at most one per learner
+            # (updates when they were begun, samples). It is short, or samples would grow old in it.
+            self.samples = Queue(progress, maxsize=4)
             self.updates = 0  # only for the curves
             # They learn, too: the test thread must wait for their end before it pushes.
             progress.learning_threads |= {*PREDICTORS, *TRAINERS}
@@ -131,7 +130,15 @@ def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain
         with a3c.tf.variable_scope("", reuse=a3c.tf.AUTO_REUSE):
             return brain_class("parameter_server", server)
 
-    return a3c.main(argv, Server, make_brain, agent_class, environment_class, Worker)
+    def make_worker(name, *others):
+        kind = a3c.Worker_thread  # a learner, or the test thread
+        if name in PREDICTORS:
+            kind = Predictor
+        elif name in TRAINERS:
+            kind = Trainer
+        return kind(name, *others)
+
+    return a3c.main(argv, Server, make_brain, agent_class, environment_class, make_worker)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ network is pendulum.py's, and the task isn't learned.
 import clipped
 import memory
 import pendulum
-from script import a3c, tf
+from script import a3c, np, tf
 
 
 class NoMemory(clipped.FallingRate, pendulum.Server):
@@ -38,6 +38,7 @@ class Server(NoMemory):
         def forward(s):
             """From successive states (T, 258) to p = [μ, σ, c', h'] (T, 258), and V (T,)."""
             x, c_actor, c_critic, h_actor, h_critic = tf.split(s, sizes, axis=1)
+            x = x / np.float32(self.state_scale)
             c_actor, h_actor = remember_for_actor(x, c_actor[:1], h_actor[:1])
             c_critic, h_critic = remember_for_critic(x, c_critic[:1], h_critic[:1])
             p = self.mean_and_spread(actor(tf.concat([x, h_actor], axis=1)))
@@ -47,7 +48,8 @@ class Server(NoMemory):
 
 
 class Brain(memory.Brain, pendulum.Brain):
-    """memory.py takes [μ, σ] out of p, returns.py sums the advantage, pendulum.py has the loss."""
+    """In this order: memory.py takes [μ, σ] out of p, returns.py sums the advantage, and
+    pendulum.py has the loss."""
 
 
 class Agent(memory.Agent, pendulum.Agent):

@@ -2,6 +2,7 @@
 processes with Ray. It takes care of lost answers, of workers that die, and of Ctrl-C at any moment.
 """
 import collections
+import contextlib
 import os
 import signal
 import sys
@@ -69,6 +70,7 @@ class Workers:
         self.server = None  # the script's, in this process
         self.server_process = None  # its handle
         self.tasks = {}  # the workers that run, and their numbers
+        self.given_up = 0  # the number of those that died too often
         self.workers_known = options.processes  # one that was started again counts as a new one
         self.scores = collections.deque()  # that the script hasn't counted yet
         self.scores_seen = 0  # how many have come from the server process
@@ -90,7 +92,10 @@ class Workers:
         self.server_process = start(a3c.constants(), self.classes[0],
                                     self.words(progress.options.seed), progress.frames,
                                     read(self.server))
-        ray.get(self.server_process.snapshot.remote(), timeout=300)  # raises what went wrong
+        ready = self.server_process.snapshot.remote()
+        while not progress.stopped:  # by Ctrl-C, while TensorFlow is loaded there
+            with contextlib.suppress(ray.exceptions.GetTimeoutError):
+                return ray.get(ready, timeout=0.5)  # raises what went wrong
 
     def start_workers(self, work):
         seed, processes = self.server.progress.options.seed, self.options.processes
@@ -144,6 +149,9 @@ class Workers:
             raise RuntimeError(f"worker {number} failed: {a3c.reason(error.cause)}") from error
         except ray.exceptions.RayError as error:  # Ray has started it three more times
             print(f"Worker {number} is given up: {a3c.reason(error)}", file=sys.stderr)
+            self.given_up += 1
+            if self.given_up == self.options.processes:
+                raise ConnectionError("no worker is left") from error
 
     def end(self):
         """End all. If Ray shut down before its calls have ended, it would print errors."""
