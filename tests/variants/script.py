@@ -1,4 +1,4 @@
-"""The script as `a3c`, with its NumPy and TensorFlow, for programs in another folder than it."""
+"""The script, as `a3c`, and its NumPy and TensorFlow, for programs in other folders."""
 import sys
 from pathlib import Path
 
