@@ -53,6 +53,9 @@ class FakeRay:
     def wait(self, tasks, num_returns=1, timeout=None):
         return [task for task in tasks if task != "plays on"], []
 
+    def nodes(self):
+        return [{"Alive": True}]
+
     def get_runtime_context(self):
         return types.SimpleNamespace(get_worker_id=lambda: next(self.processes))
 

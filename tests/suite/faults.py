@@ -73,7 +73,10 @@ FAULTS = {
     "test_a_worker_that_failed_ends_the_run": [
         ("processes.Workers.task_ended", "ray.exceptions.RayTaskError", "ZeroDivisionError"),
         ("processes.Workers.task_ended", "failed: {a3c.reason(error.cause)}", "failed")],
-    "test_each_worker_chooses_another_core": [("distributed.work", "core % len(cores)", "0")],
+    "test_workers_of_a_machine_choose_different_cores": [
+        ("processes.Workers.start_workers", "number // machines", "number"),
+        ("processes.Workers.start_workers", 'node["Alive"]', "1")],
+    "test_a_worker_uses_only_allowed_cores": [("distributed.work", "core % len(cores)", "0")],
     "test_sys_exit_in_a_worker_is_a_failure": [
         ("distributed.work", "raise RuntimeError", "raise  # ")],
     "test_a_new_run_counts_on_from_saved_frames": [

@@ -274,14 +274,25 @@ def test_ctrl_c_ends_the_wait_for_the_server(workers):
     assert workers.server.progress.interrupted
 
 
-def work(fake_ray, core=None):
+def work(fake_ray, core=0):
     """Do all that a worker does."""
     words = ["--render", "none", "--seed", "5"]
     fake_ray.start(distributed.work, core, None, {}, words, CountingServer)
 
 
-def test_each_worker_chooses_another_core(fake_ray, monkeypatch):
-    """On one machine: the next of those that it may use, here 3 and 5."""
+@pytest.mark.parametrize("machines, chosen", [(1, [1, 2, 3, 4]), (2, [0, 1, 1, 2])])
+def test_workers_of_a_machine_choose_different_cores(fake_ray, workers, machines, chosen):
+    """Ray spreads them, so on two machines workers 1 and 3 are together, and 2 and 4."""
+    fake_ray.nodes = lambda: [{"Alive": True}] * machines + [{"Alive": False}]
+    fake_ray.start = lambda work, core, *args: cores.append(core)
+    cores = []
+    workers.options = types.SimpleNamespace(processes=4, workers=8)
+    workers.start_workers("work")
+    assert cores == chosen
+
+
+def test_a_worker_uses_only_allowed_cores(fake_ray, monkeypatch):
+    """Here 3 and 5."""
     cores = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, x: cores.append(x), raising=False)

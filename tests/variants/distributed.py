@@ -119,13 +119,12 @@ class ServerCopy(a3c.ParameterServer):
 
 def work(core, handle, constants, words, server_class, *classes):
     """A worker: a Ray task. It learns until the run is over or all frames are played. core: the
-    number of the CPU core for its learners, another for each worker; None: the script chooses one.
-    handle: the server process's."""
+    number of the CPU core for its learners. handle: the server process's."""
     vars(a3c).update(constants)
     a3c.THRESHOLD_MEAN = float("inf")  # a worker doesn't evaluate
     a3c.SIGNALS = ()  # they are for the process that the user has started
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Ray starts a worker again that dies of it
-    if core is not None and a3c.SHARE_ONE_CORE and hasattr(os, "sched_setaffinity"):
+    if a3c.SHARE_ONE_CORE and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[core % len(cores)]})
 

@@ -99,11 +99,12 @@ class Workers:
 
     def start_workers(self, work):
         seed, processes = self.server.progress.options.seed, self.options.processes
+        machines = sum(node["Alive"] for node in ray.nodes())
         # SPREAD: over all machines. max_retries=3: if a worker dies, Ray starts it again.
         start = ray.remote(num_cpus=0, max_retries=3, scheduling_strategy="SPREAD")(work).remote
         for number in range(1, processes + 1):
             words = self.words(seed * processes + number)  # another for each worker and --seed
-            core = number if self.options.address == "local" else None  # others may be elsewhere
+            core = number // machines  # another for each of the workers on one machine
             task = start(core, self.server_process, a3c.constants(), words, *self.classes)
             self.tasks[task] = number
 
