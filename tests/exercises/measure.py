@@ -129,7 +129,7 @@ def show(exercises):
             words = results.in_words(column(runs, name), compared.get((number, name)))
             print(f"  frames {what}: {words}")
         failed = [run.failed for run in runs]
-        print(f"  evaluations that failed: {sum(failed)}, in {sum(map(bool, failed))} runs")
+        print(f"  evaluations that failed: {results.failed_in_words(failed)}")
         low, high = stats.binomtest(good[number], len(runs)).proportion_ci()
         tables = [[good[x], len(exercises[x]) - good[x]] for x in (number, "0")]
         print(f"  policies ≥ 195: {good[number]} of {len(runs)} ({low:.1%} to {high:.1%}), "

@@ -1,9 +1,6 @@
-"""Draw the pictures of the pages from the recorded data, and print the numbers that the pages
-quote. With LOGDIR, draw a run of your own instead, one that was written with --logdir.
-"""
+"""Draw the pictures of the pages from the recorded data, and print the numbers that they quote."""
 import argparse
 import json
-import sys
 from pathlib import Path
 
 import film
@@ -38,28 +35,21 @@ def save(figure, path, language):
     plt.close(figure)
 
 
-def draw_scores(panel, scores, means, evaluations, thresholds):
-    """Each a curve (n, 2): frames and values."""
-    panel.plot(*scores.T, ".", color=BLUE, markersize=4, alpha=0.5, markeredgewidth=0)
-    panel.plot([], ".", color=BLUE, markersize=9, label="one episode")
-    panel.plot(*means.T, color="black", linewidth=2, label="mean of the last 50")
-    for _, threshold in thresholds[:1]:
-        panel.axhline(threshold, color=GREY, linestyle="--", linewidth=0.8, label="threshold")
-    passed = evaluations[:, 1] > thresholds[:, 1]
-    for chosen, color, word in (~passed, RED, "failed"), (passed, GREEN, "passed"):
-        panel.plot(*evaluations[chosen].T, "D", color=color, markeredgecolor="black",
-                   markersize=7, zorder=3, label=f"evaluation {word}")
-    panel.xaxis.set_major_formatter(THOUSANDS)
-
-
-def draw_run(curves):
-    """Scores, evaluations and losses of one run, see `read_log`."""
-    nothing = np.empty((0, 2))
-    evaluations = curves.get("evaluation", nothing)
+def draw_run():
+    """Scores, evaluations and losses of one run."""
+    curves = load("run")  # each (n, 2): frames and values
+    evaluations, threshold = curves["evaluation"], curves["threshold"][0, 1]
     figure, panels = plt.subplots(3, figsize=(WIDTH, 5.8), sharex=True, height_ratios=[3.2, 1, 1])
     top, actor, critic = panels
-    draw_scores(top, curves["score"], curves["mean"], evaluations,
-                curves.get("threshold", nothing))
+    top.plot(*curves["score"].T, ".", color=BLUE, markersize=4, alpha=0.5, markeredgewidth=0)
+    top.plot([], ".", color=BLUE, markersize=9, label="one episode")
+    top.plot(*curves["mean"].T, color="black", linewidth=2, label="mean of the last 50")
+    top.axhline(threshold, color=GREY, linestyle="--", linewidth=0.8, label="threshold")
+    passed = evaluations[:, 1] > threshold
+    for chosen, color, word in (~passed, RED, "failed"), (passed, GREEN, "passed"):
+        top.plot(*evaluations[chosen].T, "D", color=color, markeredgecolor="black",
+                 markersize=7, zorder=3, label=f"evaluation {word}")
+    top.xaxis.set_major_formatter(THOUSANDS)
     for panel, name in (actor, "actor"), (critic, "critic"):
         points = curves[f"loss/{name}"]
         panel.plot(*points.T, color="0.75", linewidth=0.4)
@@ -81,21 +71,6 @@ def draw_run(curves):
     actor.set_title("losses of single updates (grey) and their mean over 200 updates")
     critic.set_xlabel("frames of all threads")
     figure.legend(*top.get_legend_handles_labels(), ncols=3, **ABOVE)
-    return figure
-
-
-def draw_variants():
-    """Scores and evaluations of one run of each variant."""
-    data = load("variants")
-    figure, panels = plt.subplots(2, 2, figsize=(WIDTH, 5))
-    for panel, (name, threshold) in zip(panels.flat, recorded.THRESHOLDS.items()):
-        curves = [data[f"{name} {tag}"] for tag in ("score", "mean", "evaluation")]
-        draw_scores(panel, *curves, np.array([[0, threshold]]))
-        panel.set_title(f"{name}.py", weight="bold")
-        panel.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(5))
-    figure.supxlabel("frames of all threads", size=10)
-    figure.supylabel("score", size=10)
-    figure.legend(*panel.get_legend_handles_labels(), ncols=5, **ABOVE)
     return figure
 
 
@@ -319,33 +294,22 @@ def draw_all(folder=PICTURES):
         with plt.rc_context({"font.family": FONTS[language]}):
             film.draw(target / "film.gif", language)
             plt.rcParams.update(STYLE)
-            save(draw_run(load("run")), target / "run.png", language)
+            save(draw_run(), target / "run.png", language)
             save(draw_baseline(), target / "baseline.png", language)
             save(draw_worlds(), target / "worlds.png", language)
             if language == "en":  # their pages are only in English
                 save(draw_hundred(), target / "hundred.png", language)
                 save(draw_threads(), target / "threads.png", language)
                 save(draw_knows(), target / "knows.png", language)
-                save(draw_variants(), target / "variants.png", language)
                 save(draw_exercises(), target / "exercises.png", language)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("logdir", nargs="?", metavar="LOGDIR")
-    parser.add_argument("file", nargs="?", metavar="FILE", default="run.png")
-    options = parser.parse_args()
+    argparse.ArgumentParser(description=__doc__).parse_args()
     matplotlib.use("Agg")  # no window
-    if options.logdir is None:
-        draw_all()
-        for name, numbers in recorded.statistics().items():
-            print(f"{name}:", *(f"{number:.4g}" for number in np.atleast_1d(numbers)))
-        return
-    curves = recorded.read_log(options.logdir)
-    if "mean" not in curves or "loss/actor" not in curves:
-        sys.exit(f"{options.logdir}: no run has written its curves there")
-    with plt.rc_context(STYLE):
-        draw_run(curves).savefig(options.file, dpi=DPI)
+    draw_all()
+    for name, numbers in recorded.statistics().items():
+        print(f"{name}:", *(f"{number:.4g}" for number in np.atleast_1d(numbers)))
 
 
 if __name__ == "__main__":

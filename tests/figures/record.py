@@ -5,8 +5,8 @@ import os
 import tempfile
 
 import numpy as np
-from recorded import (DATA, GAMMA, N_STEP_RETURN, SECONDS, THRESHOLDS, TIME_LIMIT, errors, load,
-                      networks, read_log)
+from recorded import (DATA, GAMMA, N_STEP_RETURN, SECONDS, TIME_LIMIT, errors, load, networks,
+                      read_log)
 from helpers import a3c, run
 from reference import forward
 
@@ -84,7 +84,7 @@ def record_threads():
     import timeline
     arrays = {"cores": os.cpu_count()}
     for name, seconds in SECONDS.items():
-        events = np.array(timeline.record(3, 20_000, share_one_core=name == "one core")[0])
+        events = np.array(timeline.record(3, 20_000, SHARE_ONE_CORE=name == "one core")[0])
         time, thread, _, made = events.T
         starts = time[500:-500]  # by then each thread has pulled
         counts = np.searchsorted(time, starts + seconds) - np.searchsorted(time, starts)
@@ -130,28 +130,15 @@ def record_states(seed):
     keep("states", {"errors": np.array(found)})
 
 
-def record_variants(folder):
-    """The curves of runs that wrote them with --logdir DIR/NAME."""
-    arrays = {}
-    for name in THRESHOLDS:
-        curves = read_log(f"{folder}/{name}")
-        for tag in "score", "mean", "evaluation":
-            points = curves[tag].astype(np.float32)
-            arrays[f"{name} {tag}"] = points[::len(points) // 1000 + 1]  # as many as can be seen
-    keep("variants", arrays)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="what", required=True)
     for name in "networks", "run", "rollouts", "states":
         commands.add_parser(name).add_argument("seed", nargs="?", type=int, default=0)
     commands.add_parser("threads")
-    commands.add_parser("variants").add_argument("folder", metavar="DIR")
     options = vars(parser.parse_args())
     record = {"networks": record_networks, "run": record_run, "rollouts": record_rollouts,
-              "states": record_states,
-              "threads": record_threads, "variants": record_variants}
+              "states": record_states, "threads": record_threads}
     record[options.pop("what")](**options)
 
 

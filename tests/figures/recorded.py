@@ -19,8 +19,6 @@ TIME_LIMIT = 200
 REWARDS = 1, 2, 5, 10, 20, 50, np.inf
 KINDS = "ten independent samples", "ten successive steps"
 SMALL = 0.01  # a critic's loss, in the mean of 200 updates
-# The mean scores that the variants have to exceed
-THRESHOLDS = {"pendulum": -200, "memory": 199, "memory_pendulum": -200, "pong": 18}
 Event = collections.namedtuple("Event", "seconds thread pulled made")  # see timeline.py
 # Of an update's gradient: the root mean square, its standard error, and the bias
 Error = collections.namedtuple("Error", "size standard_error bias")

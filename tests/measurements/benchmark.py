@@ -15,6 +15,8 @@ import sys
 import time
 from pathlib import Path
 
+import results
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SCRIPT = ROOT / "a3c_cartpole.py"
@@ -129,7 +131,7 @@ def learning(seeds, program, options):
     learned = [run for run in runs if run["learned"]]
     failed = [run["failed"] for run in runs]
     print(f"seeds that learned: {len(learned)} of {seeds}")
-    print(f"evaluations failed: {sum(failed)}, in {sum(map(bool, failed))} runs")
+    print(f"evaluations failed: {results.failed_in_words(failed)}")
     for name, key, form in (
             ("mean score of the policy in 100 episodes", "policy", ".1f"),
             ("frames until fifty episodes average 100", "early", ",.0f"),

@@ -64,6 +64,12 @@ def ratio_in_words(middle, low, high, p):
     return f"**{words}**" if p < 0.05 else words
 
 
+def failed_in_words(failed):
+    """failed: for each run, how many of its evaluations have failed."""
+    runs = sum(map(bool, failed))
+    return f"{sum(failed)}, in {runs} run{'s' * (runs > 1)}" if runs else "0"
+
+
 def in_words(numbers, compared=None, form=",.0f"):
     """The median of these runs, and what `compare` has found, if they were compared."""
     words = f"median {np.median(numbers):{form}}"

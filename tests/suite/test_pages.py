@@ -10,9 +10,8 @@ from pathlib import Path
 
 import check
 import measure
-import imageio.v3 as iio
 import pytest
-from helpers import LEARNED, ROOT, SCRIPT, a3c, environment_variables, finish, run, start
+from helpers import LEARNED, ROOT, SCRIPT, a3c, environment_variables, finish, start
 
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in (
     "README.md", "tests/exercises/README.md", "tests/README.md", "tests/variants/README.md",
@@ -227,11 +226,3 @@ def test_benchmark_sabotage_and_ruff_pass(command, says):
     result = subprocess.run([sys.executable, *command.split()], cwd=ROOT, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert result.returncode == 0 and re.search(says, result.stdout), result.stdout
-
-
-def test_a_reader_can_draw_their_own_runs_curves(tmp_path):
-    """With the README's command, after a run with --logdir."""
-    run("--max-frames", 5000, "--logdir", tmp_path / "runs" / "first")
-    command = re.search(r"`python (tests/figures/draw\.py \S+ \S+)`", SENTENCES)[1].split()
-    subprocess.run([sys.executable, ROOT / command[0], *command[1:]], cwd=tmp_path, check=True)
-    assert iio.imread(tmp_path / command[-1]).shape[1] == 1600  # as wide as the lesson's
