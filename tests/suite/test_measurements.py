@@ -153,8 +153,8 @@ def bodies(program):
 
 
 def test_the_measured_acrobot_is_the_pages(put_back):
-    """The variants' page shows the same two classes and settings."""
-    page = (ROOT / "tests" / "variants" / "README.md").read_text(encoding="utf-8")
+    """The page about one's own programs shows the same two classes and settings."""
+    page = (ROOT / "tests" / "variants" / "your_own.md").read_text(encoding="utf-8")
     [program] = re.findall(r"^```python\n(import sys\nimport a3c_c.*?)^```", page, re.M | re.S)
     shown = bodies(program)
     measured = bodies(Path(learners.__file__).read_text(encoding="utf-8"))
@@ -251,7 +251,7 @@ def test_learners_may_share_one_world(given_by_learners):
 def recording(request):
     """A run of so many learners, as timeline.py records it: learners, events, during."""
     learners = request.param
-    return learners, *timeline.record(learners, 2000 * learners, share_one_core=False)
+    return learners, *timeline.record(learners, 2000 * learners, SHARE_ONE_CORE=False)
 
 
 def test_recorded_events_tell_which_weights_each_thread_had(recording):
@@ -277,3 +277,16 @@ def test_only_others_make_a_gradient_old(recording):
         assert not ages.any() and not during.any()
     else:
         assert 0 == ages.min() < ages.mean() <= learners - 1 and during.min() >= 0
+
+
+@pytest.mark.parametrize("in_turn, age", [("segments", 0), ("updates", 2)])
+def test_learners_may_take_turns(in_turn, age):
+    """Three of them, until the frames run out. If only the updates take turns, a gradient misses
+    those of both others, except where one of them pulls late."""
+    class Brain(learners.BRAINS[in_turn], timeline.Brain):
+        pass
+    events, _ = timeline.record(3, 3000, brain=Brain)
+    updates = [event.thread for event in events if event.made][:200]
+    assert all((a + 1) % 3 == b for a, b in zip(updates, updates[1:]))
+    ages = timeline.ages(events)[:200]
+    assert np.median(ages) == max(ages) == age

@@ -15,7 +15,8 @@ from helpers import LEARNED, ROOT, SCRIPT, a3c, environment_variables, finish, s
 
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in (
     "README.md", "tests/exercises/README.md", "tests/README.md", "tests/variants/README.md",
-    "tests/measurements/README.md", "tests/figures/README.md", ".github/pages/ja.md")}
+    "tests/variants/your_own.md", "tests/measurements/README.md", "tests/figures/README.md",
+    ".github/pages/ja.md")}
 README, *_, JAPANESE = PAGES.values()
 ENGLISH = "\n".join(list(PAGES.values())[:-1])
 SENTENCES = " ".join(README.split())  # without the ends of lines, which may fall inside a command
@@ -121,8 +122,8 @@ def test_every_program_that_a_page_shows_runs(tmp_path, program):
 
 
 def test_methods_that_you_may_override_exist():
-    """Those in the table on the variants' page."""
-    page = PAGES["tests/variants/README.md"]
+    """Those in the table on the page about one's own programs."""
+    page = PAGES["tests/variants/your_own.md"]
     second_cells = [line.split(" | ")[1] for line in page.splitlines() if line.count(" | ") > 0]
     methods = re.findall(r"`([A-Z]\w+)\.(\w+)", "".join(second_cells))
     assert len(methods) > 15

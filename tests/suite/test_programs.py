@@ -25,7 +25,7 @@ import returns
 import synchronous
 import two_worlds
 
-PAGE = (ROOT / "tests" / "variants" / "README.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "tests" / "variants" / "your_own.md").read_text(encoding="utf-8")
 
 
 # Each as its user starts it (distributed.py: in test_distributed.py)
