@@ -54,7 +54,7 @@ try:
 except ModuleNotFoundError:
     import gym  # version 0.26 works too
 gc.enable()
-gc.freeze()  # never look for garbage there
+gc.freeze()  # and never look for garbage among it
 tf.disable_eager_execution()
 tf.get_logger().setLevel("FATAL")
 gym.logger.min_level = gym.logger.ERROR  # hides advice to use v1; the tutorial uses v0
@@ -129,8 +129,8 @@ class ParameterServer:
         updates and some after them, and a gradient may be stale, because other threads have moved
         the weights since its thread last pulled. A3C accepts both, as Hogwild! does
         (arXiv:1106.5730)."""
-        # With the slash this is the same scope, not parameter_server_1. Its prefix is what a
-        # checkpoint looks for, also if another optimizer, such as Adam, makes its variables here.
+        # With the slash this is the same scope, not parameter_server_1. A checkpoint looks for this
+        # prefix, and another optimizer, such as Adam, makes its variables here.
         with tf.name_scope("parameter_server/"):
             pairs = zip(gradients, self.weights, strict=True)
             return self.optimizer.apply_gradients(pairs, name="update")
@@ -281,7 +281,7 @@ class Agent:
         "advantage" the tutorial means looking n steps ahead). At the first update of an episode
             steps 0 1 2 3 4 5   are queued, each with five rewards
             steps 6 7 8 9       still lack rewards, and wait for the next update
-        So the last four are learned from with newer weights than those that chose their actions.
+        So the last four are used with newer weights than those that chose their actions.
         The paper avoids this by giving the last steps fewer rewards.
 
         s: state (4,). a: action. r: reward. s_: next state (4,). done: whether the episode is over.
@@ -530,7 +530,7 @@ class Progress:
             self.changed.notify_all()
 
     def interrupt(self):
-        """Ctrl-C was pressed. This changes nothing once the run is over."""
+        """Ctrl-C was pressed, or `kill` was called. Once the run is over, this changes nothing."""
         with self.changed:
             if not self.stopped:
                 self.interrupted = True
@@ -548,7 +548,7 @@ class Progress:
 
     def add_to_curves(self, numbers):
         """Add a point to each of these curves of TensorBoard, plotted against frames.
-        numbers: {name: a number, or an array whose mean counts}."""
+        numbers: {name: a number, or an array, whose mean is plotted}."""
         if self.curves is not None:
             values = [tf.Summary.Value(tag=name, simple_value=np.mean(number))
                       for name, number in numbers.items()]
@@ -648,8 +648,8 @@ class GraphCall:
 
 
 def finite(gradients):
-    """Returns the same gradients, and their norm. But if a number isn't finite, whatever uses one
-    of them fails, so that it moves nothing."""
+    """Returns the same gradients, and their norm. If a number in them isn't finite, every operation
+    that uses one of them fails, so no weight moves."""
     norm = tf.check_numerics(tf.global_norm(gradients), "the gradient isn't finite")
     return tf.tuple(gradients, control_inputs=[norm]), norm
 
@@ -682,7 +682,7 @@ SIGNALS = signal.SIGINT, signal.SIGTERM  # Ctrl-C, and what `kill` sends
 
 @contextlib.contextmanager
 def signals_stop(progress):
-    """Let signals stop the threads, because Python would end in the middle of saving. At the end
+    """Let signals stop the threads; otherwise Python might end in the middle of saving. At the end
     put back the old handlers, and the environment variables."""
     variables = dict(os.environ)
     handlers = {number: signal.signal(number, lambda *_: progress.interrupt())
@@ -755,7 +755,7 @@ def open_curves(server):
     """Open a file for TensorBoard if --logdir is given, and write the graph."""
     session, progress = server.session, server.progress
     if progress.options.logdir is not None:
-        # With a session it writes at once, so that an error stops the thread that has written.
+        # Given a session, it writes at once, so an error is raised in the thread that wrote.
         progress.curves = tf.summary.FileWriter(progress.options.logdir, session.graph,
                                                 max_queue=0, session=session)
 
@@ -775,7 +775,7 @@ def prepare_folder(option, folder):
 
 def prepare_films(options):
     """Find out, before anything is learned, whether films can be made and whether a window opens.
-    SDL, with which pygame draws, gets a driver that needs no screen if none does."""
+    If none can, SDL, with which pygame draws, gets a driver that needs no screen."""
     options.window = False
     if options.render == "none":
         return

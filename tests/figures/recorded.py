@@ -20,8 +20,9 @@ REWARDS = 1, 2, 5, 10, 20, 50, np.inf
 KINDS = "ten independent samples", "ten successive steps"
 SMALL = 0.01  # a critic's loss, in the mean of 200 updates
 Event = collections.namedtuple("Event", "seconds thread pulled made")  # see timeline.py
-# Of an update's gradient: the root mean square, its standard error, and the bias
-Error = collections.namedtuple("Error", "size standard_error bias")
+# Of an update's gradient: the root mean square of its error, its standard error, the bias, and the
+# true gradient
+Error = collections.namedtuple("Error", "size standard_error bias truth")
 SECONDS = {"all cores": 0.0035, "one core": 0.015}  # how long the stretches of threads.png are
 
 
@@ -80,7 +81,7 @@ def error(gradients, unbiased):
     squares = (gradients - truth) ** 2
     root = np.sqrt(squares.mean())
     moved = squares - 2 * bias * (unbiased - truth)  # an update also moves what we take for true
-    return Error(root, moved.std() / len(moved) ** 0.5 / (2 * root), bias)
+    return Error(root, moved.std() / len(moved) ** 0.5 / (2 * root), bias, truth)
 
 
 def errors(r, v, score):
@@ -94,7 +95,7 @@ def errors(r, v, score):
     by_lambda = [(GAMMA * (1 - 1 / n)) ** later for n in REWARDS]
     found = [[error(*pair) for pair in zip(updates(score, delta, weights), unbiased)]
              for weights in by_rewards + by_lambda]
-    return np.reshape(found, (2, len(REWARDS), 2, 3)).transpose(2, 0, 1, 3)
+    return np.reshape(found, (2, len(REWARDS), 2, 4)).transpose(2, 0, 1, 3)
 
 
 def load_errors():
@@ -126,7 +127,8 @@ def statistics():
     found["of 40 states: closer with five rewards than with all"] = sum(size[:, five] < size[:, -1])
     found["of 40 states: closest with one or two"] = sum(size.argmin(axis=1) < 2)
     for kind, (by_rewards, by_lambda) in by_kind.items():
+        found[f"{kind}: the true gradient"] = by_rewards[1].truth
         for n in REWARDS:
-            found[f"{kind}, n = {n:g}: error, its standard error, bias"] = by_rewards[n]
-            found[f"{kind}, λ = {1 - 1 / n:g}: error, its standard error, bias"] = by_lambda[n]
+            found[f"{kind}, n = {n:g}: error, its standard error, bias"] = by_rewards[n][:3]
+            found[f"{kind}, λ = {1 - 1 / n:g}: error, its standard error, bias"] = by_lambda[n][:3]
     return found

@@ -2,10 +2,11 @@
 
 python tests/measurements/runner.py tests/measurements/learners.py --task cartpole
 
-Acrobot is as on the variants' page. Other options go to the program.
+Acrobot is that of tests/variants/your_own.md. Other options go to the program.
 """
 import argparse
 import random
+import threading
 
 import ga3c
 import synchronous
@@ -39,6 +40,54 @@ class AdamServer(a3c.ParameterServer):
         return a3c.tf.train.AdamOptimizer(a3c.LEARNING_RATE)
 
 
+class NoMomentumServer(a3c.ParameterServer):
+    """Adam without an average of the gradients themselves."""
+    def build_optimizer(self):
+        return a3c.tf.train.AdamOptimizer(a3c.LEARNING_RATE, beta1=0.0)
+
+
+class InTurn(a3c.LocalBrain):
+    """Learners take turns, always in the same order."""
+    turns = 0  # those that are over
+
+    def wait_for_turn(self):
+        progress = self.server.progress
+        number = int(threading.current_thread().name.removeprefix("local_thread")) - 1
+        progress.wait_until(
+            lambda: InTurn.turns % progress.options.workers == number
+            or progress.phase == "learned" or progress.frames >= progress.max_frames)
+
+    def end_turn(self):
+        with self.server.progress.changed:
+            InTurn.turns += 1
+            self.server.progress.changed.notify_all()
+
+
+class SegmentsInTurn(InTurn):
+    """A turn is a segment: a pull, some steps and an update. So no gradient is stale."""
+    def pull_parameter_server(self):
+        if threading.current_thread().name != "test_thread":
+            self.wait_for_turn()
+        super().pull_parameter_server()
+
+    def update_parameter_server(self):
+        super().update_parameter_server()
+        self.end_turn()
+
+
+class UpdatesInTurn(InTurn):
+    """A turn is an update. Between two updates of a learner all others make one."""
+    def update_parameter_server(self):
+        self.wait_for_turn()
+        super().update_parameter_server()
+        self.end_turn()
+
+
+ACROBOT = {"ENV": "Acrobot-v1", "NUM_STATES": 6, "NUM_ACTIONS": 3, "TIME_LIMIT_IS_END": False,
+           "LEARNED_MEAN": -100, "HIDDEN_UNITS": 64, "LEARNING_RATE": 1e-3, "N_STEP_RETURN": 20,
+           "Tmax": 20, "LOSS_ENTROPY": 0.001}
+
+
 class Acrobot(a3c.Environment):
     def reward(self, s, a, r, s_, step, done):
         return r / 100
@@ -58,6 +107,9 @@ class OffPolicy(synchronous.Agent):
     on_policy = False
 
 
+BRAINS = {None: a3c.LocalBrain, "segments": SegmentsInTurn, "updates": UpdatesInTurn}
+
+
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     add = parser.add_argument
@@ -71,6 +123,8 @@ def main(argv=None):
     add("--block", type=int, default=two_worlds.EPISODES, metavar="N",
         help="episodes of a learner in a world")
     add("--same-world", action="store_true", help="all learners are in the same world at a time")
+    add("--in-turn", choices=("segments", "updates"), help="what learners do one after the other")
+    add("--no-momentum", action="store_true", help="Adam without an average of the gradients")
     own, words = parser.parse_known_args(argv)
 
     server, environment = a3c.ParameterServer, a3c.Environment
@@ -79,15 +133,16 @@ def main(argv=None):
         two_worlds.EPISODES = own.block
         environment = SameWorld if own.same_world else two_worlds.Environment
     elif own.task == "acrobot":
-        a3c.configure(ENV="Acrobot-v1", NUM_STATES=6, NUM_ACTIONS=3, TIME_LIMIT_IS_END=False,
-                      LEARNED_MEAN=-100, HIDDEN_UNITS=64, LEARNING_RATE=1e-3, N_STEP_RETURN=20,
-                      Tmax=20, LOSS_ENTROPY=0.001)
+        a3c.configure(**ACROBOT)
         server, environment = AdamServer, Acrobot
     a3c.LEARNING_RATE *= own.rate
     if own.from_0:
         server = FromZeroServer
     elif own.corrected:
         server = CorrectedServer
+    elif own.no_momentum:
+        server = NoMomentumServer
     program = ga3c if own.ga3c else synchronous if own.wait else a3c
     agent = OffPolicy if own.off_policy else a3c.Agent  # OffPolicy only with --wait
-    return program.main(words, server, agent_class=agent, environment_class=environment)
+    return program.main(words, server, brain_class=BRAINS[own.in_turn], agent_class=agent,
+                        environment_class=environment)

@@ -1,7 +1,7 @@
 """Measure what threads are good for: python tests/measurements/threads.py [TABLE]...
 
-TABLE is cartpole, from_0 (the same, but RMSProp's averages start at 0), acrobot or worlds. Each
-case learns with seeds 0 to 49, and the cases take turns. All results go into data/TABLE.json. What
+TABLE is one of those below, such as cartpole or ages (how much old gradients cost). Each case
+learns with seeds 0 to 49, and the cases take turns. All results go into data/TABLE.json. What
 is in there already isn't measured again. Without a TABLE, it only shows all of them.
 """
 import argparse
@@ -65,6 +65,20 @@ def returns():
             for name, n in rewards.items()}
 
 
+def ages():
+    """{name: case} of eight learners whose gradients differ in age."""
+    cases = {}
+    for start, own in (("CartPole: ", ("--task", "cartpole")),
+                       ("CartPole, corrected: ", ("--task", "cartpole", "--corrected")),
+                       ("Acrobot: ", ("--task", "acrobot")),
+                       ("Acrobot, no momentum: ", ("--task", "acrobot", "--no-momentum"))):
+        for name, given in {REFERENCE: (), "all cores": ("--set", "SHARE_ONE_CORE", False),
+                            "segments in turn": ("--in-turn", "segments"),
+                            "updates in turn": ("--in-turn", "updates")}.items():
+            cases[start + name] = Case((*own, "--workers", 8, *given), start + REFERENCE)
+    return cases
+
+
 ALL_CORES = {"8 threads, all cores": Case(("--workers", 8, "--set", "SHARE_ONE_CORE", False))}
 # {table: options of all its cases, its cases}
 TABLES = {"cartpole": (("--task", "cartpole"), learners() | ALL_CORES),
@@ -74,6 +88,7 @@ TABLES = {"cartpole": (("--task", "cartpole"), learners() | ALL_CORES),
                         {name: case for name, case in learners("½248").items()
                          if re.fullmatch("1 thread|8 th.*|8 that wait(, rate.*)?", name)
                          and "off-policy" not in name}),
+          "ages": ((), ages()),
           "rewards": (("--task", "cartpole"), returns()),
           "acrobot": (("--task", "acrobot"),
                       {name: case for name, case in (learners() | ALL_CORES).items()
@@ -128,8 +143,7 @@ def show(table):
     for name, (median, ratio) in compared(table).items():
         runs = cases[name]
         learned = sum(run.frames is not None for run in runs)
-        failed = [run.failed for run in runs]
-        words = f"{sum(failed)}, in {sum(map(bool, failed))} runs"
+        words = results.failed_in_words([run.failed for run in runs])
         frames = f"{median:,.0f}" if np.isfinite(median) else "–"  # fewer than half have learned
         yield f"| {name} | {learned} of {len(runs)} | {frames} | {ratio} | {words} |"
 

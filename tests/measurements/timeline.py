@@ -1,7 +1,9 @@
 """Record pulls and updates of a real run: python tests/measurements/timeline.py
 
 Prints how old the gradients of eight learners are (how many updates of others came between a
-thread's pull and its own update), and during how many pulls another thread made an update.
+thread's pull and its own update), and how many pulls overlap an update of another thread, so that
+they may get some arrays from before it and some from after it. The learners are those of
+threads.py.
 
 Python can't tell the order of graph calls: when one has ended, its thread waits for Python's lock,
 the GIL, and others go on. So the graph itself counts the updates and looks at the clock, each time
@@ -17,7 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "variants")]
 import a3c_cartpole as a3c
 
 tf = a3c.tf
@@ -28,25 +31,33 @@ Event = collections.namedtuple("Event", "seconds thread pulled made")
 
 
 class Server(a3c.ParameterServer):
-    """Counts the updates in the graph."""
+    """Counts in the graph how many updates have begun, and how many have ended."""
     def __init__(self, session, progress):
         super().__init__(session, progress)
-        # Its name doesn't begin with "parameter_server/", so it gets into no checkpoint.
-        self.updates = tf.get_variable("updates", (), tf.int64, tf.zeros_initializer())
+        # Their names don't begin with "parameter_server/", so they get into no checkpoint.
+        self.begun, self.ended = (tf.get_variable(name, (), tf.int64, tf.zeros_initializer())
+                                  for name in ("begun", "ended"))
 
     def build_update(self, gradients):
-        with tf.control_dependencies([super().build_update(gradients)]):
-            # It adds 1 and returns the number before. No two calls get the same number.
-            before = tf.raw_ops.ResourceCountUpTo(resource=self.updates.handle, limit=2 ** 62,
-                                                  T=tf.int64)
+        with tf.control_dependencies(gradients):  # it begins once they are known
+            begun = add_1(self.begun)
+        with tf.control_dependencies([begun]):
+            update = super().build_update(gradients)
+        with tf.control_dependencies([update]):
+            before = add_1(self.ended)
         with tf.control_dependencies([before]):
             self.counted = before, tf.timestamp()
             return tf.group(*self.counted)
 
 
+def add_1(counter):
+    """Returns the number before. No two calls get the same number."""
+    return tf.raw_ops.ResourceCountUpTo(resource=counter.handle, limit=2 ** 62, T=tf.int64)
+
+
 class Brain(a3c.LocalBrain):
-    """Adds its pulls and updates to the list `events`, and the number of updates that were made
-    during each pull to the list `during`."""
+    """Adds its pulls and updates to the list `events`, and to the list `during` how many updates
+    each pull overlaps: those that have begun before its end, but not ended before its start."""
     def __init__(self, name, parameter_server, events, during):
         self.name, self.events, self.during = name, events, during
         super().__init__(name, parameter_server)
@@ -62,19 +73,19 @@ class Brain(a3c.LocalBrain):
             return numbers
         self._update = update_and_note
 
-        number = self.server.updates.read_value()
+        number = self.server.ended.read_value()
         with tf.control_dependencies([number]):
             seconds = tf.timestamp()
         with tf.control_dependencies([seconds]):  # the copy begins after all updates counted here
             pull = [mine.assign(servers.read_value(), read_value=False)
                     for mine, servers in zip(self.weights, self.server.weights)]
         with tf.control_dependencies(pull):
-            after = self.server.updates.read_value()
-        self._pull = a3c.GraphCall(self.server.session, fetches=[number, seconds, after])
+            begun = self.server.begun.read_value()
+        self._pull = a3c.GraphCall(self.server.session, fetches=[number, seconds, begun])
 
     def pull_parameter_server(self):
-        self.pulled, seconds, after = self._pull()
-        self.during.append(after - self.pulled)
+        self.pulled, seconds, begun = self._pull()
+        self.during.append(begun - self.pulled)
         self.note(seconds, 0)
 
     def note(self, seconds, made):
@@ -82,14 +93,15 @@ class Brain(a3c.LocalBrain):
         self.events.append(Event(seconds, thread, self.pulled, made))
 
 
-def record(learners, frames, share_one_core):
+def record(learners, frames, server=Server, brain=Brain, environment=a3c.Environment, **constants):
     """Let so many learners play so many frames. Returns their pulls and updates in order, and how
-    many updates were made during each pull."""
+    many updates each pull overlaps. constants: values for those of the script."""
     events, during = [], []
     words = f"--render none --seed 0 --workers {learners} --max-frames {frames}"
-    a3c.configure(LEARNED_MEAN=float("inf"), SHARE_ONE_CORE=share_one_core)  # it never ends sooner
+    a3c.configure(**constants | {"LEARNED_MEAN": float("inf")})  # it never ends sooner
+    brain = functools.partial(brain, events=events, during=during)
     with contextlib.redirect_stdout(io.StringIO()):
-        a3c.main(words.split(), Server, functools.partial(Brain, events=events, during=during))
+        a3c.main(words.split(), server, brain, environment_class=environment)
     a3c.configure()
     # A pull of version 7 comes after update 7 and before update 8.
     events.sort(key=lambda e: (max(e.pulled, e.made), e.made == 0, e.seconds))
@@ -101,14 +113,33 @@ def ages(events):
     return np.array([event.made - 1 - event.pulled for event in events if event.made])
 
 
+def show(title, **settings):
+    events, during = record(8, 40_000, **settings)
+    found = ages(events)
+    print(f"{title}: {found.mean():.1f} updates old in the mean, {100 * (found == 0).mean():.0f}% "
+          f"fresh, {100 * (found > 20).mean():.0f}% older than 20; "
+          f"{100 * (during > 0).mean():.1f}% of the pulls overlap an update")
+
+
 def main():
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
-    for title, share in ("sharing a core", True), ("on all cores", False):
-        events, during = record(8, 40_000, share)
-        found = ages(events)
-        print(f"Gradients of eight learners {title}: {found.mean():.1f} updates old in the mean, "
-              f"{100 * (found == 0).mean():.0f}% fresh; updates of others came during "
-              f"{100 * (during > 0).mean():.1f}% of the pulls")
+    import learners  # the tests use the rest with versions of Gym that have no Acrobot-v1
+
+    class AcrobotServer(Server, learners.AdamServer):
+        pass
+
+    class SegmentsInTurn(learners.SegmentsInTurn, Brain):
+        pass
+
+    class UpdatesInTurn(learners.UpdatesInTurn, Brain):
+        pass
+    for task, settings in (("CartPole", {}),
+                           ("Acrobot", {"server": AcrobotServer, "environment": learners.Acrobot,
+                                        **learners.ACROBOT})):
+        show(f"{task}, sharing a core", **settings)
+        show(f"{task}, on all cores", **settings, SHARE_ONE_CORE=False)
+        show(f"{task}, segments in turn", **settings, brain=SegmentsInTurn)
+        show(f"{task}, updates in turn", **settings, brain=UpdatesInTurn)
 
 
 if __name__ == "__main__":

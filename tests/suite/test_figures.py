@@ -79,9 +79,10 @@ def test_an_error_has_a_bias_and_a_noise(rng):
     def error():
         unbiased = rng.normal(7, 1, 1000)
         return recorded.error(unbiased + rng.normal(3, np.sqrt(15), 1000), unbiased)
-    size, standard_error, bias = np.array([error() for _ in range(300)]).T
+    size, standard_error, bias, truth = np.array([error() for _ in range(300)]).T
     assert np.mean(size) == pytest.approx(5, abs=0.05)
     assert np.mean(bias) == pytest.approx(3, abs=0.05)
+    assert np.mean(truth) == pytest.approx(7, abs=0.05)
     assert np.mean(standard_error) == pytest.approx(np.std(size), rel=0.15)
 
 
