@@ -129,8 +129,9 @@ def test_the_readme_quotes_the_errors_of_updates():
     closer = found["of 40 states: closer with five rewards than with all"]
     closest = found["of 40 states: closest with one or two"]
     check(README,
+          f"the true push is {errors[5].truth:.4f}, and an update is off by "
           f"{errors[np.inf].size:.4f} with return − V(s), {errors[5].size:.4f} with A, and "
           f"{errors[1].size:.4f} with a single reward",
-          f"In the mean of about {as_close:.0f} updates, return − V(s) is as close as A",
-          f"of forty other states, which nobody chose, A is closer than return − V(s) in {closer}")
+          f"averaged over about {as_close:.0f} updates, return − V(s) comes as close as A, whose "
+          f"bias is {-errors[5].bias:.4f} here")
     check(MEASUREMENTS, f"In {closer} of them", f"in {closest} the error is smallest with one")
