@@ -1,5 +1,6 @@
 """What stands behind the pages' numbers: statistics, a recorder, and the programs measured."""
 import ast
+import functools
 import importlib
 import re
 import sys
@@ -277,6 +278,18 @@ def test_only_others_make_a_gradient_old(recording):
         assert not ages.any() and not during.any()
     else:
         assert 0 == ages.min() < ages.mean() <= learners - 1 and during.min() >= 0
+
+
+@pytest.mark.parametrize("begun, overlapped", [(1, 0), (2, 1)])
+def test_a_pull_during_an_update_overlaps_it(begun, overlapped):
+    """One update has ended. If two have begun, one is still under way."""
+    events, during = [], []
+    built = Built(1, server_class=timeline.Server, brain_class=functools.partial(
+        timeline.Brain, events=events, during=during))
+    built.server.begun.load(begun, built.server.session)
+    built.server.ended.load(1, built.server.session)
+    built.brains[0].pull_parameter_server()
+    assert during == [overlapped]
 
 
 @pytest.mark.parametrize("in_turn, age", [("segments", 0), ("updates", 2)])
