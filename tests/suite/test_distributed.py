@@ -274,10 +274,11 @@ def test_ctrl_c_ends_the_wait_for_the_server(workers):
     assert workers.server.progress.interrupted
 
 
-def work(fake_ray, core=0):
-    """Do all that a worker does."""
+def work(fake_ray, core=0, **constants):
+    """Do all that a worker does, but on all cores unless these constants of the script say so."""
     words = ["--render", "none", "--seed", "5"]
-    fake_ray.start(distributed.work, core, None, {}, words, CountingServer)
+    constants = {"SHARE_ONE_CORE": False, **constants}
+    fake_ray.start(distributed.work, core, None, constants, words, CountingServer)
 
 
 @pytest.mark.parametrize("machines, chosen", [(1, [1, 2, 3, 4]), (2, [0, 1, 1, 2])])
@@ -296,10 +297,9 @@ def test_a_worker_uses_only_allowed_cores(fake_ray, monkeypatch):
     cores = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, x: cores.append(x), raising=False)
-    monkeypatch.setattr(a3c, "SHARE_ONE_CORE", True)
     monkeypatch.setattr(a3c, "main", lambda *args: None)
     for core in 1, 2:
-        work(fake_ray, core)
+        work(fake_ray, core, SHARE_ONE_CORE=True)
     assert cores == [{5}, {3}]
 
 

@@ -91,32 +91,39 @@ def test_worlds_py_sums_up_a_run():
 
 
 def test_the_lesson_says_what_threads_py_and_worlds_py_found():
-    """Ratios of learners that wait, and how good the policy is in both worlds."""
+    """Of learners that wait or take turns, of rewards in a return, and of two worlds."""
     lesson = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
 
     def ratio(table, case):
         _, words = threads.compared(table)[case]
         return re.sub(r"^\**([\d.]+) (\(.*?\)).*", r"\1 times \2", words)
-    rows = [[ratio(table, "8 that wait" + rate) for rate in ("", ", rate × 2")]
+    rows = [[ratio(table, case) for case in
+             ("8 that wait", "8 that wait, rate × 2", "8 threads, rate × 2")]
             for table in ("cartpole", "corrected")]
-    one_reward, once = (re.search(r"([\d.]+) \((.*?)\)", words).groups()
-                        for case, (_, words) in threads.compared("rewards").items()
-                        if case in ("1 reward", "5 rewards, one update per episode"))
+
+    def parts(table, case):
+        _, words = threads.compared(table)[case]
+        return re.search(r"([\d.]+) \((.*?)\)", words).groups()
     best = [min(ratio("corrected", f"{who}, rate × {x}") for x in "½248").split()[0]
             for who in ("8 that wait", "8 threads")]
     one, eight, *_ = worlds.summaries().values()
     failed = [sum(run.failed for run in threads.load("worlds")[f"{n}, 200 episodes"])
               for n in ("1 thread", "8 threads")]
     for words in (
-            "| the script's RMSProp | {} | {} |".format(*rows[0]),
-            "| averages corrected for their start | {} | {} |".format(*rows[1]),
-            "({} and {} times)".format(*best),
-            "With one reward they need {} times the frames (95% interval {})".format(*one_reward),
-            "with one update per episode are no better ({} times, {})".format(*once),
-            f"in both worlds after {np.median(eight.good):,.0f} frames, and with one after "
+            "| the script's RMSProp | {} | {} | {} |".format(*rows[0]),
+            "| averages corrected for their start | {} | {} | {} |".format(*rows[1]),
+            "({} and {} times; chosen".format(*best),
+            "One reward takes {} times the frames of five (95% interval {})".format(
+                *parts("rewards", "1 reward")),
+            "({} times the frames, {}, and on Acrobot {} times, {})".format(
+                *parts("ages", "CartPole: segments in turn"),
+                *parts("ages", "Acrobot: segments in turn")),
+            "it needs {} times the frames ({})".format(*parts("ages", "CartPole: updates in turn")),
+            "needs {} times as many ({})".format(*parts("ages", "Acrobot: updates in turn")),
+            f"after {np.median(eight.good):,.0f} frames instead of "
             f"{np.median(one.good):,.0f} (medians",
-            f"knew in {one.forgotten.mean():.1f}% of the evaluations, and eight in "
-            f"{eight.forgotten.mean():.1f}%",
+            f"forgotten a world in {one.forgotten.mean():.1f}% of the evaluations",
+            f"and eight threads in {eight.forgotten.mean():.1f}%",
             "{} evaluations failed with one thread, and {} with eight".format(*failed)):
         assert words in lesson, words
 
