@@ -1,5 +1,4 @@
-"""Let the script learn, play with what it has learned, and keep the data of the pictures. Threads
-never repeat a run, so no seed gives the same data again."""
+"""Let the script learn, play with what it has learned, and keep the data of the pictures."""
 import argparse
 import os
 import tempfile

@@ -20,8 +20,7 @@ REWARDS = 1, 2, 5, 10, 20, 50, np.inf
 KINDS = "ten independent samples", "ten successive steps"
 SMALL = 0.01  # a critic's loss, in the mean of 200 updates
 Event = collections.namedtuple("Event", "seconds thread pulled made")  # see timeline.py
-# Of an update's gradient: the root mean square of its error, its standard error, the bias, and the
-# true gradient
+# Of updates: the root mean square of their errors, its standard error, the bias, the true gradient
 Error = collections.namedtuple("Error", "size standard_error bias truth")
 SECONDS = {"all cores": 0.0035, "one core": 0.015}  # how long the stretches of threads.png are
 
