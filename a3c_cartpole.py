@@ -54,7 +54,7 @@ try:
 except ModuleNotFoundError:
     import gym  # version 0.26 works too
 gc.enable()
-gc.freeze()  # and never look for garbage among it
+gc.freeze()  # never look for garbage among the modules
 tf.disable_eager_execution()
 tf.get_logger().setLevel("FATAL")
 gym.logger.min_level = gym.logger.ERROR  # hides advice to use v1; the tutorial uses v0

@@ -78,6 +78,12 @@ def test_worlds_py_evaluates_after_every_2000_frames(monkeypatch, put_back):
     assert set(share) in ({0.0}, {1.0})
 
 
+@pytest.mark.parametrize("failed, words", [
+    ([0, 0], "0"), ([2, 0], "2, in 1 run"), ([2, 1], "3, in 2 runs")])
+def test_failed_evaluations_in_words(failed, words):
+    assert results.failed_in_words(failed) == words
+
+
 def test_worlds_py_sums_up_a_run():
     """It plays in world 1 for 30,000 frames, then in the other. There it is good from 42,000 to
     60,000 frames, and bad before and after that."""
@@ -297,6 +303,16 @@ def test_a_pull_during_an_update_overlaps_it(begun, overlapped):
     built.server.ended.load(1, built.server.session)
     built.brains[0].pull_parameter_server()
     assert during == [overlapped]
+
+
+def test_an_update_begins_once_its_gradients_are_known():
+    """A gradient that isn't finite never is, so this update fails before it has begun."""
+    built = Built(1, server_class=timeline.Server)
+    brain, state = built.brains[0], np.zeros(4, np.float32)
+    brain.train_push(state, 0, float("nan"), state, 0.0)
+    with pytest.raises(a3c.tf.errors.InvalidArgumentError):
+        brain.update_parameter_server()
+    assert built.values([built.server.begun, built.server.ended]) == [0, 0]
 
 
 @pytest.mark.parametrize("in_turn, age", [("segments", 0), ("updates", 2)])
