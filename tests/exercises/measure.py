@@ -2,7 +2,7 @@
 
 Makes the change that the lesson or README.md here shows, and lets the changed script learn with
 seeds 0 to 19, or with those of SEEDS; number 0 is the unchanged script. All results go into
-exercises.json. Without a NUMBER, it only shows them.
+data. Without a NUMBER, it only shows them.
 """
 import argparse
 import collections
@@ -23,8 +23,8 @@ import reference
 import results
 from results import column
 
-DATA = HERE / "exercises.json"
-CURVES = HERE.parent / "figures" / "data" / "hundred.npz"
+DATA = HERE / "data" / "exercises.json"
+CURVES = HERE / "data" / "hundred.npz"  # of number 0
 PAGES = benchmark.ROOT / "README.md", HERE / "README.md"
 LIMIT = 400_000  # frames; a run that didn't learn counts as infinitely long
 SEEDS = {"5": range(100, 200)} | dict.fromkeys(("0", "10", "15", "17", "19"), range(100))
@@ -141,6 +141,11 @@ def load():
     """{number: the runs of that exercise}"""
     exercises = json.loads(DATA.read_text())
     return {number: [Run(*run) for run in runs] for number, runs in exercises.items()}
+
+
+def load_curves():
+    """Of the hundred runs of number 0: (100, points of GRID)"""
+    return np.load(CURVES)["means"].astype(float)
 
 
 def main():

@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import recorded
 from film import BLUE, GREEN, GREY, ORANGE, PINK, RED, image
-from recorded import HERE, ROOT, SMALL, load, networks, smooth
+from recorded import HERE, ROOT, SMALL, load, measure, networks, smooth
 from reference import forward
 from translate import FONTS, translate
 
@@ -76,9 +76,8 @@ def draw_run():
 
 def draw_hundred():
     """How many of a hundred runs have learned, and the mean scores of those still learning."""
-    import measure
     learned = measure.column(measure.load()["0"], "frames")
-    frames, means = measure.GRID[1:], load("hundred")["means"][:, 1:].astype(float)
+    frames, means = measure.GRID[1:], measure.load_curves()[:, 1:]
     most = frames < np.median(learned)  # are still learning
     figure, (top, bottom) = plt.subplots(2, figsize=(WIDTH, 4.2), sharex=True,
                                          height_ratios=[1, 2])
@@ -97,7 +96,6 @@ def draw_hundred():
 
 def draw_exercises():
     """A row for each exercise: the ratio of its median of frames to the unchanged script's."""
-    import measure
     names = json.loads((HERE / "exercise_names.json").read_text(encoding="utf-8"))
     results = measure.load()
     compared = measure.compare(results)
@@ -258,7 +256,7 @@ def draw_baseline():
 
 def draw_worlds():
     """The scores in two worlds: of one run each with one thread and with eight, and of all runs."""
-    data = load("worlds")
+    data = np.load(ROOT / "tests" / "measurements" / "data" / "forgetting.npz")
     frames = data["frames"]
     one, eight, same = (f"{name}, 200 episodes" for name in
                         ("1 thread", "8 threads", "8 in the same world"))

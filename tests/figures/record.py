@@ -119,13 +119,17 @@ def record_rollouts(seed):
 
 
 def record_states(seed):
-    """The same errors from forty more states, of as many episodes, that nobody has chosen."""
-    rng, (_, weights) = np.random.default_rng(seed), networks()["halfway"]
-    found = []
-    while len(found) < 40:
-        states, *_ = play(weights, rng)
-        if len(states) > STEP + N_STEP_RETURN + 1:
-            found.append(errors(*rollouts(weights, rng, states[STEP], ROLLOUTS // 4)))
+    """How far updates are from the true gradient: in four states of each of ten networks, which
+    nobody has chosen. Each state is one of step 20 of an episode of its own."""
+    rng, found = np.random.default_rng(seed), []
+    for network in range(10):
+        _, server = run("--workers", 8, "--seed", network, "--max-frames", HALF_WAY)
+        weights = server.session.run(server.weights)
+        while len(found) < 4 * (network + 1):
+            states, *_ = play(weights, rng)
+            if len(states) > STEP + N_STEP_RETURN + 1:
+                found.append(errors(*rollouts(weights, rng, states[STEP], ROLLOUTS // 4)))
+                print(f"state {len(found)}", flush=True)
     keep("states", {"errors": np.array(found)})
 
 

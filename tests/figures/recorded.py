@@ -11,6 +11,8 @@ DATA = HERE / "data"
 sys.path[:0] = [str(ROOT / name)
                 for name in ("", "tests", "tests/suite", "tests/exercises", "tests/measurements")]
 
+import measure
+
 # The script has these, too, but importing it would import TensorFlow.
 GAMMA = 0.99
 N_STEP_RETURN = 5
@@ -112,7 +114,7 @@ def statistics():
     found["mean scores while the critic's loss is small"] = scores.min(), scores.max()
     for thousand in 7, 38:
         found[f"median score after {thousand},000 frames"] = (
-            np.nanmedian(load("hundred")["means"][:, thousand].astype(float)))
+            np.nanmedian(measure.load_curves()[:, thousand]))
     for name, push in pushes().items():
         found[f"{name}: standard deviation"] = push.std()
         found[f"{name}: mean"] = push.mean()

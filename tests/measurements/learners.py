@@ -1,4 +1,4 @@
-"""The learners that threads.py compares. runner.py starts them:
+"""The learners that compare.py compares. runner.py starts them:
 
 python tests/measurements/runner.py tests/measurements/learners.py --task cartpole
 
@@ -108,41 +108,36 @@ class OffPolicy(synchronous.Agent):
 
 
 BRAINS = {None: a3c.LocalBrain, "segments": SegmentsInTurn, "updates": UpdatesInTurn}
+SERVERS = {None: a3c.ParameterServer, "from-0": FromZeroServer, "corrected": CorrectedServer,
+           "adam": AdamServer, "no-momentum": NoMomentumServer}
+LEARNERS = {"threads": (a3c, a3c.Agent), "waiting": (synchronous, a3c.Agent),
+            "waiting-off-policy": (synchronous, OffPolicy), "ga3c": (ga3c, a3c.Agent)}
 
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     add = parser.add_argument
     add("--task", choices=("cartpole", "worlds", "acrobot"), required=True)
+    add("--learners", choices=LEARNERS, default="threads",
+        help="those of the script (threads), of synchronous.py or of ga3c.py")
+    add("--optimizer", choices=SERVERS, help="instead of the script's, or of Adam for acrobot")
     add("--rate", type=float, default=1, metavar="X", help="multiply the learning rate by X")
-    add("--from-0", action="store_true", help="RMSProp's averages start at 0 instead of 1")
-    add("--corrected", action="store_true", help="from 0, and corrected for it, as Adam does it")
-    add("--wait", action="store_true", help="learners wait for each other, as in synchronous.py")
-    add("--ga3c", action="store_true", help="learners as in ga3c.py")
-    add("--off-policy", action="store_true", help="the last samples of a round wait for the next")
     add("--block", type=int, default=two_worlds.EPISODES, metavar="N",
         help="episodes of a learner in a world")
     add("--same-world", action="store_true", help="all learners are in the same world at a time")
-    add("--in-turn", choices=("segments", "updates"), help="what learners do one after the other")
-    add("--no-momentum", action="store_true", help="Adam without an average of the gradients")
+    add("--in-turn", choices=BRAINS, help="what learners do one after the other")
     own, words = parser.parse_known_args(argv)
 
-    server, environment = a3c.ParameterServer, a3c.Environment
+    environment = a3c.Environment
     if own.task == "worlds":
         two_worlds.configure()
         two_worlds.EPISODES = own.block
         environment = SameWorld if own.same_world else two_worlds.Environment
     elif own.task == "acrobot":
         a3c.configure(**ACROBOT)
-        server, environment = AdamServer, Acrobot
+        own.optimizer = own.optimizer or "adam"
+        environment = Acrobot
     a3c.LEARNING_RATE *= own.rate
-    if own.from_0:
-        server = FromZeroServer
-    elif own.corrected:
-        server = CorrectedServer
-    elif own.no_momentum:
-        server = NoMomentumServer
-    program = ga3c if own.ga3c else synchronous if own.wait else a3c
-    agent = OffPolicy if own.off_policy else a3c.Agent  # OffPolicy only with --wait
-    return program.main(words, server, brain_class=BRAINS[own.in_turn], agent_class=agent,
-                        environment_class=environment)
+    program, agent = LEARNERS[own.learners]
+    return program.main(words, SERVERS[own.optimizer], brain_class=BRAINS[own.in_turn],
+                        agent_class=agent, environment_class=environment)

@@ -70,9 +70,9 @@ def failed_in_words(failed):
     return f"{sum(failed)}, in {runs} run{'s' * (runs > 1)}" if runs else "0"
 
 
-def in_words(numbers, compared=None, form=",.0f"):
+def in_words(numbers, compared=None):
     """The median of these runs, and what `compare` has found, if they were compared."""
-    words = f"median {np.median(numbers):{form}}"
+    words = f"median {np.median(numbers):,.0f}"
     if compared is not None:
         words += ", ratio {:.2f} ({:.2f} to {:.2f}), p = {:.2g}".format(*compared)
     return words

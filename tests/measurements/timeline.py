@@ -2,8 +2,8 @@
 
 Prints how old the gradients of eight learners are (how many updates of others came between a
 thread's pull and its own update), and how many pulls overlap an update of another thread, so that
-they may get some arrays from before it and some from after it. The learners are those of
-threads.py.
+they may get some arrays from before it and some from after it. And how much gradients change with
+their age. The learners are those of compare.py.
 
 Python can't tell the order of graph calls: when one has ended, its thread waits for Python's lock,
 the GIL, and others go on. So the graph itself counts the updates and looks at the clock, each time
@@ -65,6 +65,7 @@ class Brain(a3c.LocalBrain):
     def _build_graph(self):
         super()._build_graph()
         update = self._update
+        self.inputs = list(update.options.feed)
         update.options.fetch.extend(tensor.name for tensor in self.server.counted)
 
         def update_and_note(*samples):
@@ -93,11 +94,34 @@ class Brain(a3c.LocalBrain):
         self.events.append(Event(seconds, thread, self.pulled, made))
 
 
-def record(learners, frames, server=Server, brain=Brain, environment=a3c.Environment, **constants):
+class Comparing(Brain):
+    """Adds to `cosines` how alike a batch's gradient at the thread's own weights is to that at the
+    server's: the cosine of the angle between them, 1 if they point the same way."""
+    cosines = []
+
+    def build_update(self, gradients, s):
+        self.gradient = tf.concat([tf.reshape(g, [-1]) for g in gradients], axis=0)
+        return super().build_update(gradients, s)
+
+    def update_parameter_server(self):
+        if self.train_queue:
+            session = self.server.session
+            batch = dict(zip(self.inputs, map(np.array, zip(*self.train_queue))))
+            mine, weights = session.run([self.gradient, self.weights], batch)
+            self._pull()
+            new = session.run(self.gradient, batch)
+            for variable, value in zip(self.weights, weights):
+                variable.load(value, session)
+            self.cosines.append(mine @ new / (np.linalg.norm(mine) * np.linalg.norm(new)))
+        super().update_parameter_server()
+
+
+def record(learners, frames, server=Server, brain=Brain, environment=a3c.Environment, seed=0,
+           **constants):
     """Let so many learners play so many frames. Returns their pulls and updates in order, and how
     many updates each pull overlaps. constants: values for those of the script."""
     events, during = [], []
-    words = f"--render none --seed 0 --workers {learners} --max-frames {frames}"
+    words = f"--render none --seed {seed} --workers {learners} --max-frames {frames}"
     a3c.configure(**constants | {"LEARNED_MEAN": float("inf")})  # it never ends sooner
     brain = functools.partial(brain, events=events, during=during)
     with contextlib.redirect_stdout(io.StringIO()):
@@ -121,6 +145,15 @@ def show(title, **settings):
           f"{100 * (during > 0).mean():.1f}% of the pulls overlap an update")
 
 
+def show_cosines(title, **settings):
+    Comparing.cosines.clear()
+    for seed in range(5):
+        record(8, 40_000, seed=seed, **settings)
+    found = np.array(Comparing.cosines)
+    print(f"{title}: cosine {np.median(found):.2f} in the median, and below "
+          f"{np.quantile(found, 0.1):.2f} in one of ten")
+
+
 def main():
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     import learners  # the tests use the rest with versions of Gym that have no Acrobot-v1
@@ -133,6 +166,9 @@ def main():
 
     class UpdatesInTurn(learners.UpdatesInTurn, Brain):
         pass
+
+    class ComparedInTurn(learners.UpdatesInTurn, Comparing):
+        pass
     for task, settings in (("CartPole", {}),
                            ("Acrobot", {"server": AcrobotServer, "environment": learners.Acrobot,
                                         **learners.ACROBOT})):
@@ -140,6 +176,7 @@ def main():
         show(f"{task}, on all cores", **settings, SHARE_ONE_CORE=False)
         show(f"{task}, segments in turn", **settings, brain=SegmentsInTurn)
         show(f"{task}, updates in turn", **settings, brain=UpdatesInTurn)
+        show_cosines(f"{task}, updates in turn", **settings, brain=ComparedInTurn)
 
 
 if __name__ == "__main__":

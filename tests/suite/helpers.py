@@ -162,7 +162,7 @@ def averages(server):
     return [server.optimizer.get_slot(w, "rms") for w in server.weights]
 
 
-# The script as a process, and what it leaves in its folders
+# The script as a process, and files
 
 def environment_variables(**changes):
     """The variables of a machine without a screen, whose output is buffered as usual."""
@@ -197,6 +197,11 @@ def finish(process, seconds=240):
     out, err = process.communicate(timeout=seconds)
     notice = r"\A(?:(?:Gym has been|Please upgrade|Users of this|See the migration) .*\n)+"
     return process.returncode, out, re.sub(notice, "", err)
+
+
+def page(name):
+    """The text of one of the pages, without the ends of its lines."""
+    return " ".join((ROOT / name).read_text(encoding="utf-8").split())
 
 
 def contents(folder):

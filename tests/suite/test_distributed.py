@@ -57,7 +57,7 @@ def server_process(fake_ray, script):
 @pytest.fixture
 def workers(server_process):
     """The workers as the process that the user starts sees them: one plays on."""
-    workers = processes.Workers(types.SimpleNamespace(processes=1))
+    workers = processes.Supervisor(types.SimpleNamespace(processes=1))
     workers.server = helpers.Built(0, server_class=CountingServer).server
     workers.server_process, workers.tasks = server_process, {"plays on": 1}
     return workers
@@ -128,10 +128,13 @@ def test_frames_of_workers_and_earlier_runs_add_up(server_process):
     play(first, learner=1, frames=5)
     assert first.progress.frames == server_process.snapshot.remote().frames == 122
     handle = first.server.server_process = unittest.mock.Mock()
-    for others_frames in 137, 127:  # a new answer, and then an older one
-        handle.update.remote.return_value = Answer(others_frames, first.server.latest)
+    weights = first.server.latest
+    for updates, others_frames in (9, 137), (8, 127):  # a new answer, and then an older one
+        handle.update.remote.return_value = Answer(
+            updates, others_frames, [w + updates for w in weights])
         play(first, frames=10)
     assert first.progress.frames == 137 + (10 + 5 + 10 + 10)  # the others' and its own
+    np.testing.assert_array_equal(first.server.latest[0], weights[0] + 9)
 
 
 def test_the_last_scores_of_a_worker_arrive(fake_ray, server_process, workers):

@@ -11,21 +11,22 @@ import reference
 from helpers import ROOT, SCRIPT, a3c, batch
 
 pytest.importorskip("gymnasium")
-import returns
+import advantages
 
+pytestmark = pytest.mark.pages
 SCRIPTS = SCRIPT.read_text(encoding="utf-8")
 PAGE = Path(check.__file__).with_name("README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_our_answer_to_exercise_18_makes_pongs_samples(tmp_path, monkeypatch, rng, terminal):
-    """Returns as in the paper, up to the end of a segment: of 23 steps, 10, 10 and 3. returns.py is
-    the reference; test_returns.py compares it with formulas."""
+    """Returns as in the paper, up to the end of a segment: of 23 steps, 10, 10 and 3. The reference
+    is advantages.py, which test_advantages.py compares with formulas."""
     (tmp_path / "a3c_cartpole.py").write_text(measure.changed_script("18"), encoding="utf-8")
     module = check.load(tmp_path / "a3c_cartpole.py")
     monkeypatch.setattr(a3c, "N_STEP_RETURN", 10)  # Tmax
     r, samples = rng.normal(size=23), []
-    for agent_class in module.Agent, returns.SegmentReturns:
+    for agent_class in module.Agent, advantages.SegmentReturns:
         agent = agent_class(unittest.mock.Mock(train_queue=[]), None)
         for t in range(23):
             agent.advantage_push_local_brain(t, 0, r[t], t + 1, t == 22, t == 22 and terminal)

@@ -8,12 +8,12 @@ import measure
 import numpy as np
 import pytest
 import recorded
-from helpers import ROOT, environment_variables
+from helpers import environment_variables, page
 from PIL import Image
 from translate import translate
 
-README, MEASUREMENTS = (" ".join((ROOT / page).read_text(encoding="utf-8").split())
-                        for page in ("README.md", "tests/measurements/README.md"))
+pytestmark = pytest.mark.pages
+README, MEASUREMENTS = page("README.md"), page("tests/measurements/README.md")
 
 
 def pictures(folder):
@@ -88,27 +88,27 @@ def test_an_error_has_a_bias_and_a_noise(rng):
 
 # What the pages say about the pictures
 
-def check(page, *quotes):
+def says(text, *quotes):
     for words in quotes:
-        assert words in page, words
+        assert words in text, words
 
 
 def test_the_pages_quote_the_run_they_draw():
     """Its two evaluations, its scores while the critic's loss is small, its three networks."""
     first, second = recorded.load("run")["evaluation"][:, 1]
     untrained, halfway, learned = (frames for frames, _ in recorded.networks().values())
-    check(README, f"means of {first:.1f} and {second:.1f}",
+    says(README, f"means of {first:.1f} and {second:.1f}",
           "the mean score is anywhere from {:.0f} to {:.0f}".format(
               *recorded.statistics()["mean scores while the critic's loss is small"]))
-    check(MEASUREMENTS, f"{untrained:,}, {halfway:,} and {learned:,} frames")
+    says(MEASUREMENTS, f"{untrained:,}, {halfway:,} and {learned:,} frames")
 
 
 def test_the_pages_quote_a_hundred_runs():
     """How they learn on average, and the worst of them."""
     computed = recorded.statistics()
     worst = max(run.frames for run in measure.load()["0"])
-    check(MEASUREMENTS, f"{worst:,} | 11, in 11 of the runs")
-    check(MEASUREMENTS,
+    says(MEASUREMENTS, f"{worst:,} | 11, in 11 of the runs")
+    says(MEASUREMENTS,
           f"reaches {computed['median score after 7,000 frames']:.0f} in 7,000 frames")
 
 
@@ -118,7 +118,7 @@ def test_the_readme_quotes_the_bias_of_samples():
     _, minus_v, script = (push.mean() for push in recorded.pushes().values())
     by_rewards, _ = recorded.load_errors()["ten independent samples"]
     assert script - minus_v == pytest.approx(by_rewards[5].bias, rel=1e-4)
-    check(README, f"{script:.4f} instead of {minus_v:.4f}")
+    says(README, f"{script:.4f} instead of {minus_v:.4f}")
 
 
 def test_the_readme_quotes_the_errors_of_updates():
@@ -128,10 +128,10 @@ def test_the_readme_quotes_the_errors_of_updates():
     as_close = found["updates whose mean is as close with all rewards as with five"]
     closer = found["of 40 states: closer with five rewards than with all"]
     closest = found["of 40 states: closest with one or two"]
-    check(README,
+    says(README,
           f"the true push is {errors[5].truth:.4f}, and an update is off by "
           f"{errors[np.inf].size:.4f} with return − V(s), {errors[5].size:.4f} with A, and "
           f"{errors[1].size:.4f} with a single reward",
           f"averaged over about {as_close:.0f} updates, return − V(s) comes as close as A, whose "
           f"bias is {-errors[5].bias:.4f} here")
-    check(MEASUREMENTS, f"In {closer} of them", f"in {closest} the error is smallest with one")
+    says(MEASUREMENTS, f"In {closer} of them", f"in {closest} the error is smallest with one")

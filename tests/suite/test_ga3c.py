@@ -12,7 +12,8 @@ def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
     """Each frame's sample is used in an update, or is left where it waited for others."""
     built = build(ga3c, learners=3)
     built.progress.max_frames = 2000
-    assert built.progress.learning_threads > ga3c.TRAINERS  # the test thread waits for these, too
+    # The test thread waits for these, too.
+    assert built.progress.learning_threads > {"predictor1", "trainer1"}
     built.run()
     assert built.progress.frames == 2000 and not built.progress.learning_threads
     used = [point["batch/samples"] for point in points if "batch/samples" in point]
@@ -24,8 +25,8 @@ def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
 
 
 def test_ga3cs_age_counts_updates(build, rng, points):
-    """The age of an update's samples is how many updates there were since the oldest of them were
-    begun. Here learners began after 0, 3 and 5 updates, and the first two share the next update."""
+    """How many there were since the segment began that brought an update's oldest samples. Here
+    segments began after 0, 3 and 5 updates, and the first two share the next update."""
     built = build(ga3c, learners=3)
     *brains, _, _ = built.brains
     trainer = built.learners[-1]
@@ -88,8 +89,8 @@ def test_ga3c_may_have_several_predictors_and_trainers(build, monkeypatch):
         really(worker)
     predicted = set()
     monkeypatch.setattr(ga3c.Predictor, "learn", learn)
-    monkeypatch.setattr(ga3c, "PREDICTORS", {"predictor1", "predictor2"})
-    monkeypatch.setattr(ga3c, "TRAINERS", {"trainer1", "trainer2"})
+    monkeypatch.setattr(ga3c, "PREDICTORS", 2)
+    monkeypatch.setattr(ga3c, "TRAINERS", 2)
     built = build(ga3c, learners=3)
     built.progress.max_frames = 500
     built.run()

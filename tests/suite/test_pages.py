@@ -13,6 +13,7 @@ import measure
 import pytest
 from helpers import LEARNED, ROOT, SCRIPT, a3c, environment_variables, finish, start
 
+pytestmark = pytest.mark.pages
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in (
     "README.md", "tests/exercises/README.md", "tests/README.md", "tests/variants/README.md",
     "tests/variants/your_own.md", "tests/measurements/README.md", "tests/figures/README.md",

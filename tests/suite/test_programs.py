@@ -21,7 +21,7 @@ import memory_pendulum
 import memory_pong
 import pendulum
 import pong
-import returns
+import advantages
 import synchronous
 import two_worlds
 
@@ -137,7 +137,7 @@ def test_the_page_says_what_goes_with_what():
 
 @pytest.mark.parametrize("program, classes, error", [
     (ga3c, {"server_class": synchronous.Server}, "with synchronous.py"),
-    (ga3c, {"brain_class": returns.GAE}, "nor with GAE"),
+    (ga3c, {"brain_class": advantages.GAE}, "nor with GAE"),
     (ga3c, {"agent_class": memory.Agent}, "an LSTM"),
     (distributed, {"server_class": synchronous.Server}, "with synchronous.py")])
 def test_unfit_classes_are_refused_in_one_line(capsys, fake_ray, program, classes, error):
@@ -148,7 +148,7 @@ def test_unfit_classes_are_refused_in_one_line(capsys, fake_ray, program, classe
 @pytest.mark.parametrize("names", ["PREDICTORS", "TRAINERS"])
 def test_ga3c_without_one_of_its_threads_is_refused(monkeypatch, capsys, names):
     """In one line. Otherwise all learners would wait for ever."""
-    monkeypatch.setattr(ga3c, names, set())
+    monkeypatch.setattr(ga3c, names, 0)
     assert "a predictor and a trainer" in refusal(capsys, main=ga3c.main)
 
 

@@ -8,7 +8,7 @@ Gorila (arXiv:1507.04296), and so has each worker, whose learners are threads. W
     work            runs the script's main with a `ServerCopy`, from which its learners pull.
     ServerCopy      sends each gradient g, with a `Report`, to `ServerProcess.update`.
     ServerProcess   does θ <- θ - RMSProp(g), and returns θ for the copy in an `Answer`.
-    Workers         gets a `Snapshot` several times a second, so that `main` can print, evaluate and
+    Supervisor      gets a `Snapshot` several times a second, so that `main` can print, evaluate and
                     save. Then it calls `ServerProcess.end`, and the workers end.
 In Ray, `handle.method.remote(...)` calls a method in another process, and doesn't wait for it.
 """
@@ -19,7 +19,7 @@ import os
 import signal
 
 import synchronous
-from processes import Answer, Report, Snapshot, Workers, all_variables, load, ray, read, wait_for
+from processes import Answer, Report, Snapshot, Supervisor, all_variables, load, ray, read, wait_for
 from script import a3c, np, tf
 
 
@@ -54,6 +54,7 @@ class ServerProcess:
             graph.finalize()
         load(self.server, all_variables(self.server), values)
         self.counts = Counts(frames)
+        self.updates = 0
         self.ended = False
 
     def update(self, report, *gradients):
@@ -64,7 +65,8 @@ class ServerProcess:
         others_frames = progress.frames - frames[report.worker]
         if self.ended:
             others_frames = progress.max_frames  # so that the worker has none left to play
-        return Answer(others_frames, self.apply(*gradients))
+        self.updates += 1
+        return Answer(self.updates, others_frames, self.apply(*gradients))
 
     def snapshot(self, scores_seen=0):
         """What is known now, without the first `scores_seen` scores."""
@@ -83,7 +85,8 @@ class ServerCopy(a3c.ParameterServer):
         super().initialize()
         snapshot = wait_for(self.server_process.snapshot.remote(), self.progress)
         load(self, self.weights, snapshot.values)
-        self.latest = self.session.run(self.weights)  # the weights that came last
+        self.latest = self.session.run(self.weights)  # the newest weights that have come
+        self.updates = 0  # how many had made them
         self.others_frames = self.progress.frames = snapshot.frames
         self.worker = ray.get_runtime_context().get_worker_id()  # new if Ray starts it again
         # A report may be the first to tell of two scores of each learner: one from before a call
@@ -96,25 +99,25 @@ class ServerCopy(a3c.ParameterServer):
         return tf.group(*[w.assign(x, read_value=False) for w, x in zip(self.weights, weights)])
 
     def update(self, *gradients):
-        """Let the server process make an update. Returns the weights that came last."""
+        """Let the server process make an update. Returns the newest weights that have come."""
         progress = self.progress
         with progress.changed:
             own_frames = progress.frames - self.others_frames
             report = Report(self.worker, own_frames, progress.episodes, list(progress.scores))
         answer = self.server_process.update.remote(report, *gradients)
-        with contextlib.suppress(a3c.Stopped):  # then the weights of an earlier answer must do
+        with contextlib.suppress(a3c.Stopped):  # then those of an earlier answer must do
             self.accept(wait_for(answer, progress))
         return [np.array(w) for w in self.latest]  # Ray's own arrays are read-only
 
     def accept(self, answer):
         """Take over the weights, and the frames of other workers. The learners of this worker don't
-        wait for one another, so an older answer may come after a newer one. Its frames don't count,
-        and its weights are soon replaced."""
+        wait for one another, so an older answer may come after a newer one."""
         with self.progress.changed:
-            self.latest = answer.weights
-            new = max(answer.others_frames - self.others_frames, 0)
-            self.others_frames += new
-            self.progress.frames += new
+            if answer.updates < self.updates:
+                return
+            self.updates, self.latest = answer.updates, answer.weights
+            self.progress.frames += answer.others_frames - self.others_frames
+            self.others_frames = answer.others_frames
 
 
 def work(core, handle, constants, words, server_class, *classes):
@@ -152,25 +155,25 @@ def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain
     options, words = parser.parse_known_args(argv)
     if min(options.processes, options.workers) < 1:
         parser.error("--processes and --workers must be at least 1")
-    workers = Workers(options, server_class, brain_class, agent_class, environment_class)
+    supervisor = Supervisor(options, server_class, brain_class, agent_class, environment_class)
 
     class Server(server_class):
         def initialize(self):
             super().initialize()  # what is refused is refused here
             if not self.progress.options.play:
-                workers.start(self, ServerProcess, work)
+                supervisor.start(self, ServerProcess, work)
 
     class Environment(environment_class):
         def run(self):
             """To the script's one learning thread here, all workers' episodes are its own."""
-            return workers.next_score()
+            return supervisor.next_score()
 
     # The script's main reacts to signals. Before and after it they could leave processes behind.
     handlers = {number: signal.signal(number, signal.SIG_IGN) for number in a3c.SIGNALS}
     try:
         return a3c.main([*words, "--workers", "1"], Server, brain_class, agent_class, Environment)
     finally:
-        workers.end()
+        supervisor.end()
         for number, handler in handlers.items():
             signal.signal(number, handler)
 

@@ -2,24 +2,29 @@
 
     learner:  state   -> queue -> predictor, all waiting states at once -> π, back to each learner
               samples -> queue -> trainer, once there are enough -> an update of the one network
-One call for many states costs little more than a call for one. That pays with large networks, above
-all on a GPU (not used here). The price: while samples wait, the network goes on learning, and then
-the loss takes π and V from newer weights than those that chose the actions.
+That pays where a call for many states costs little more than a call for one, above all on a GPU
+(not used here). The price: the network learns while an episode is played and while its samples
+wait, so the loss takes π and V from newer weights than those that chose the actions.
 
 GA3C is from Babaeizadeh et al., arXiv:1611.06256. What to look at (--logdir): batch/states and
-batch/samples say how many shared a call, age the updates since its oldest samples were begun.
+batch/samples say how many shared a call, and age how many updates came since the segment began
+that brought an update's oldest samples.
 """
 import contextlib
 import queue
 
+import advantages
 import memory
-import returns
 import synchronous
 from script import a3c, np
 
-PREDICTORS = {"predictor1"}  # the names of these threads
-TRAINERS = {"trainer1"}
+PREDICTORS = 1  # threads
+TRAINERS = 1
 TRAINING_BATCH = 40  # samples of an update, at least
+
+
+def is_learner(thread):
+    return thread.startswith("local_thread")
 
 
 class Queue(queue.Queue):
@@ -39,7 +44,7 @@ class Queue(queue.Queue):
         learners = True
         while learners and not self.progress.stopped:
             # Look here before the queue, because the last learner may give something and end.
-            learners = self.progress.learning_threads - PREDICTORS - TRAINERS
+            learners = any(map(is_learner, self.progress.learning_threads))
             with contextlib.suppress(queue.Empty):
                 return self.get(timeout=0.1)
         raise a3c.Stopped
@@ -91,7 +96,7 @@ class AskingBrain:
         self.begun = self.server.updates  # there is nothing to pull
 
     def predict_p(self, s):
-        self.server.states.put((s, self.answer))
+        self.server.states.give((s, self.answer))
         return self.answer.take()
 
     def train_push(self, *sample):
@@ -105,9 +110,9 @@ class AskingBrain:
 def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain,
          agent_class=a3c.Agent, environment_class=a3c.Environment):
     """The script's main, with predictors and trainers."""
-    if not (PREDICTORS and TRAINERS):
+    if min(PREDICTORS, TRAINERS) < 1:
         a3c.refuse("there must be a predictor and a trainer")
-    if (issubclass(server_class, synchronous.Server) or issubclass(brain_class, returns.GAE)
+    if (issubclass(server_class, synchronous.Server) or issubclass(brain_class, advantages.GAE)
             or issubclass(agent_class, memory.Agent)):
         a3c.refuse("ga3c.py goes neither with synchronous.py nor with GAE or an LSTM")
 
@@ -119,24 +124,23 @@ def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain
             self.samples = Queue(progress, maxsize=4)
             self.updates = 0  # only for the curves
             # They learn, too: the test thread must wait for their end before it pushes.
-            progress.learning_threads |= {*PREDICTORS, *TRAINERS}
+            progress.learning_threads |= kinds.keys()
+
+    kinds = ({f"predictor{i + 1}": Predictor for i in range(PREDICTORS)}
+             | {f"trainer{i + 1}": Trainer for i in range(TRAINERS)})
 
     def make_brain(name, server):
         if name == "test_thread":  # has a network of its own, because its policy must not change
             return brain_class(name, server)
-        if name not in PREDICTORS | TRAINERS:
+        if is_learner(name):
             return AskingBrain(server)
         # A brain of this name shares the variables of the server's network.
         with a3c.tf.variable_scope("", reuse=a3c.tf.AUTO_REUSE):
             return brain_class("parameter_server", server)
 
     def make_worker(name, *others):
-        kind = a3c.Worker_thread  # a learner, or the test thread
-        if name in PREDICTORS:
-            kind = Predictor
-        elif name in TRAINERS:
-            kind = Trainer
-        return kind(name, *others)
+        # Learners and the test thread are those of the script.
+        return kinds.get(name, a3c.Worker_thread)(name, *others)
 
     return a3c.main(argv, Server, make_brain, agent_class, environment_class, make_worker)
 

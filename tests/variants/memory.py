@@ -9,16 +9,17 @@ i), forget (from f; at 1 the cell keeps everything) and output (from o).
     h' = sigmoid(o)·tanh(c')
 Actor and critic see h'. A state here is what is seen and what is remembered: [x, c, h].
 
-Each sample is a single step, and the advantage is that of returns.py. At an update the LSTM goes
-through all samples again, in order, starting from the memory that is stored with the first.
+Each sample is a single step, and the advantage is that of advantages.py. At an update the LSTM goes
+through all samples again, in order, starting from the memory that is stored with the first. No
+gradient goes back beyond that (truncated backpropagation through time).
 
 The LSTM is from Hochreiter and Schmidhuber (1997) and Gers et al. (2000). What to look at: with
 --no-memory the script's own network takes its place, and the task is never learned.
 """
 import argparse
 
+import advantages
 import clipped
-import returns
 from script import a3c, np, tf
 
 
@@ -37,12 +38,13 @@ def lstm(name, inputs, cells):
     return remember
 
 
-class NoMemory(clipped.Clipping):
+class PlainServer(clipped.Clipping):
+    """With the script's network, which doesn't remember."""
     seen = 2  # numbers that the environment shows
     remembered = 0  # numbers that the agent adds to them
 
 
-class Server(NoMemory):
+class Server(PlainServer):
     cells = 32
     remembered = 2 * cells  # a subclass with other cells has to repeat this
 
@@ -60,7 +62,7 @@ class Server(NoMemory):
         return forward
 
 
-class Brain(returns.GAE):
+class Brain(advantages.GAE):
     def build_loss(self, p, v, a, target):
         return super().build_loss(p[:, :a3c.NUM_ACTIONS], v, a, target)  # the policy alone
 
@@ -134,7 +136,7 @@ def parse(argv, description):
 
 def main(argv=None):
     memory, words = parse(argv, "Learn CartPole without its velocities, by remembering.")
-    server_class = Server if memory else NoMemory
+    server_class = Server if memory else PlainServer
     configure(server_class)
     return a3c.main(words, server_class, Brain, Agent, Positions)
 

@@ -5,7 +5,7 @@ torques. The network sees where the pendulum points, cos θ and sin θ, but not 
 Actor and critic each have an LSTM. The layers after it also see x, so that it only has to remember.
 MorvanZhou's A3C_RNN.py, too, has a recurrent network on Pendulum, but it sees the velocity.
 
-What to look at: the score rises, with setbacks, for half a million frames. With --no-memory the
+What to look at: the score rises, with setbacks, for about 600,000 frames. With --no-memory the
 network is pendulum.py's, and the task isn't learned.
 """
 import clipped
@@ -14,8 +14,8 @@ import pendulum
 from script import a3c, np, tf
 
 
-class NoMemory(clipped.FallingRate, pendulum.Server):
-    """pendulum.py's network."""
+class PlainServer(clipped.FallingRate, pendulum.Server):
+    """With pendulum.py's network, which doesn't remember."""
     anneal_frames = 1_000_000
     epsilon = 1e-5
     max_norm = 0.5  # here V stays in the range of the returns
@@ -24,7 +24,7 @@ class NoMemory(clipped.FallingRate, pendulum.Server):
     remembered = 0
 
 
-class Server(NoMemory):
+class Server(PlainServer):
     cells = 64  # of each LSTM
     remembered = 4 * cells
 
@@ -48,7 +48,7 @@ class Server(NoMemory):
 
 
 class Brain(memory.Brain, pendulum.Brain):
-    """In this order: memory.py takes [μ, σ] out of p, returns.py sums the advantage, and
+    """In this order: memory.py takes [μ, σ] out of p, advantages.py sums the advantage, and
     pendulum.py has the loss."""
 
 
@@ -68,7 +68,7 @@ def configure(server_class=Server):
 
 def main(argv=None):
     with_memory, words = memory.parse(argv, "Learn Pendulum without its velocity, by remembering.")
-    server_class = Server if with_memory else NoMemory
+    server_class = Server if with_memory else PlainServer
     configure(server_class)
     return a3c.main(words, server_class, Brain, Agent, Environment)
 

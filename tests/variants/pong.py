@@ -21,7 +21,7 @@ import sys
 
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # oneDNN halves the time of large updates
 import clipped
-import returns
+import advantages
 from script import a3c, tf
 
 try:
@@ -98,7 +98,8 @@ def configure():
 
 def main(argv=None):
     configure()
-    return a3c.main(argv, Server, agent_class=returns.SegmentReturns, environment_class=Environment)
+    return a3c.main(argv, Server, agent_class=advantages.SegmentReturns,
+                    environment_class=Environment)
 
 
 if __name__ == "__main__":

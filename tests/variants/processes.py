@@ -15,10 +15,10 @@ except ModuleNotFoundError as error:
     sys.exit(f"{error}: run  pip install -r tests/requirements.txt")
 
 # What a worker says with each gradient (all its frames and episodes, its latest scores), what it
-# gets back, and what `Workers` gets (new scores, all frames, and how many workers have called).
+# gets back, and what `Supervisor` gets (new scores, all frames, and how many workers have called).
 # If you run a file that defines such a class, Ray sends the class along with each message.
 Report = collections.namedtuple("Report", "worker frames episodes scores")
-Answer = collections.namedtuple("Answer", "others_frames weights")
+Answer = collections.namedtuple("Answer", "updates others_frames weights")
 Snapshot = collections.namedtuple("Snapshot", "scores frames values workers")
 
 
@@ -62,7 +62,7 @@ def start_ray(address):
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
 
 
-class Workers:
+class Supervisor:
     """All workers and their server process, as the process that the user has started sees them."""
     def __init__(self, options, *classes):
         self.options = options
@@ -80,6 +80,7 @@ class Workers:
         self.server, progress, options = server, server.progress, self.options
         progress.options.workers = options.processes * options.workers  # for the first line
         start_ray(options.address)
+        print(f"Ray starts {options.processes} worker processes", flush=True)
         if not progress.stopped:  # by Ctrl-C, while Ray started
             self.start_server(process_class)
         if not progress.stopped:  # while the server process started
@@ -104,7 +105,7 @@ class Workers:
         start = ray.remote(num_cpus=0, max_retries=3, scheduling_strategy="SPREAD")(work).remote
         for number in range(1, processes + 1):
             words = self.words(seed * processes + number)  # another for each worker and --seed
-            core = number // machines  # another for each of the workers on one machine
+            core = number // machines  # another for each on a machine, if Ray spreads them evenly
             task = start(core, self.server_process, a3c.constants(), words, *self.classes)
             self.tasks[task] = number
 

@@ -12,7 +12,7 @@ with the same seed and the same number of learners are identical.
 
 A2C is from OpenAI Baselines (https://openai.com/index/openai-baselines-acktr-a2c/).
 """
-import returns
+import advantages
 from script import a3c, tf
 
 
@@ -93,7 +93,7 @@ class Brain(a3c.LocalBrain):
             self.server.has_pulled(self.name)
 
 
-class Agent(returns.SegmentReturns):
+class Agent(advantages.SegmentReturns):
     def explore(self, p, frame):
         # Within a round, it is chance whose frame comes first, so ε changes only between rounds.
         return super().explore(p, self.brain.server.frame)

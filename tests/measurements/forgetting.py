@@ -1,8 +1,8 @@
-"""Measure how well a network knows two worlds while it learns: python tests/measurements/worlds.py
+"""Measure how well a network knows two worlds while it learns.
 
 After every 2000 frames the learners of two_worlds.py wait, and the policy plays five episodes in
 each world. Nothing ends the run but its 100,000 frames. The results of 50 seeds go into
-figures/data/worlds.npz. With --show it only shows them.
+data/forgetting.npz. With --show it only shows them.
 """
 import argparse
 import collections
@@ -21,7 +21,7 @@ import learners
 import two_worlds
 from script import a3c
 
-DATA = benchmark.ROOT / "tests" / "figures" / "data" / "worlds.npz"
+DATA = benchmark.HERE / "data" / "forgetting.npz"
 SEEDS = 50
 FRAMES, EVERY, EPISODES = 100_000, 2000, 5
 LATE = 40_000  # frames

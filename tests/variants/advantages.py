@@ -1,4 +1,4 @@
-"""Two other ways to look ahead, which several variants use.
+"""Two other ways to estimate the advantage, which several variants use.
 
 In the A3C paper a return sums all rewards up to the end of its segment, which is what a learner
 plays between two updates, and then adds V. `SegmentReturns` never looks beyond that end.

@@ -1,4 +1,4 @@
-"""returns.py: returns of segments, and generalized advantages."""
+"""advantages.py: returns of segments, and generalized advantages."""
 import numpy as np
 import pytest
 from helpers import a3c, tf
@@ -8,7 +8,7 @@ import memory
 import memory_pendulum
 import memory_pong
 import pendulum
-import returns
+import advantages
 
 
 @pytest.mark.parametrize("variant, without_memory, actions, gamma_lambda", [
@@ -43,7 +43,7 @@ def test_returns_reach_to_their_segments_end(monkeypatch, rng, n, terminal):
     monkeypatch.setattr(a3c, "N_STEP_RETURN", n)
     brain = a3c.LocalBrain.__new__(a3c.LocalBrain)  # its queue needs no network
     brain.train_queue, samples = [], []
-    agent = returns.SegmentReturns(brain, None)
+    agent = advantages.SegmentReturns(brain, None)
     r = rng.normal(size=47)
     for t in range(47):
         done = t == 46

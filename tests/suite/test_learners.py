@@ -1,0 +1,120 @@
+"""The learners that compare.py compares."""
+import ast
+import re
+import unittest.mock
+from pathlib import Path
+
+import numpy as np
+import pytest
+import reference
+from helpers import ROOT, Built, a3c, averages
+
+pytest.importorskip("gymnasium")
+import learners
+import synchronous
+import timeline
+import two_worlds
+
+pytestmark = pytest.mark.pages
+
+
+def bodies(program):
+    """{name: body} of the classes in a program's text."""
+    return {node.name: ast.unparse(node.body) for node in ast.parse(program).body
+            if isinstance(node, ast.ClassDef)}
+
+
+def test_the_measured_acrobot_is_the_pages(put_back):
+    """The page about one's own programs shows the same two classes and settings."""
+    page = (ROOT / "tests" / "variants" / "your_own.md").read_text(encoding="utf-8")
+    [program] = re.findall(r"^```python\n(import sys\nimport a3c_c.*?)^```", page, re.M | re.S)
+    shown = bodies(program)
+    measured = bodies(Path(learners.__file__).read_text(encoding="utf-8"))
+    assert shown["Server"] == measured["AdamServer"]
+    assert shown["Environment"] == measured["Acrobot"]
+    with unittest.mock.patch.object(a3c, "main"):
+        learners.main(["--task", "acrobot"])
+    constants = a3c.constants()
+    a3c.configure()
+    exec(program, {"__name__": "page"})
+    assert a3c.constants() == constants
+
+
+@pytest.fixture
+def given_by_learners(put_back, monkeypatch):
+    """The classes that learners.py gives to the script's main, or to that of synchronous.py."""
+    monkeypatch.setattr(two_worlds, "EPISODES", two_worlds.EPISODES)  # undone at the end
+
+    def classes(program, *words):
+        with unittest.mock.patch.object(program, "main") as main:
+            learners.main(words)
+        _, server, *_ = main.call_args.args
+        return {"server_class": server, **main.call_args.kwargs}
+    return classes
+
+
+@pytest.mark.parametrize("words, first", [([], 1), (["--optimizer", "from-0"], 0)])
+def test_rmsprop_starts_at_0_or_1(given_by_learners, words, first):
+    """In all other respects it is the script's, here with twice the learning rate."""
+    built = Built(1, **given_by_learners(a3c, "--task", "cartpole", "--rate", "2", *words))
+    optimizer = built.server.optimizer
+    assert all((x == first).all() for x in built.values(averages(built.server)))
+    rate = built.values(optimizer._learning_rate_tensor)
+    assert (rate, optimizer._decay) == (pytest.approx(2 * 0.005), a3c.RMSPROP_DECAY)
+
+
+def test_a_corrected_average_is_the_mean_of_the_squares(given_by_learners):
+    """Of the gradients so far, with weights that fall by 1% per update. No 0 and no 1 is in it."""
+    built = Built(1, **given_by_learners(a3c, "--task", "cartpole", "--optimizer", "corrected"))
+    server = built.server
+    weights = [built.values(server.weights)]
+    squares = []
+    for reward in 1.0, -1.0, 0.3:
+        sample = np.ones(a3c.NUM_STATES), 1, reward, np.ones(a3c.NUM_STATES), 0.0
+        gradients = reference.gradient(weights[-1], *(np.array([x]) for x in sample))
+        squares.append([g ** 2 for g in gradients])
+        share = 0.99 ** np.arange(len(squares))[::-1]
+        means = [np.average(own, axis=0, weights=share) for own in zip(*squares)]
+        weights.append([w - 0.005 * g / (np.sqrt(mean) + 1e-5)
+                        for w, g, mean in zip(weights[-1], gradients, means)])
+        built.brains[0].pull_parameter_server()
+        built.brains[0].train_push(*sample)
+        built.brains[0].update_parameter_server()
+    for own, w in zip(weights[-1], built.values(server.weights)):
+        np.testing.assert_allclose(w, own, atol=5e-4)  # a step is about 0.005
+
+
+def test_learners_that_wait_are_on_policy_unless_told(given_by_learners):
+    """Given the script's Agent, synchronous.py makes it on-policy."""
+    words = "--task", "cartpole", "--learners"
+    assert given_by_learners(synchronous, *words, "waiting")["agent_class"] is a3c.Agent
+    agent = given_by_learners(synchronous, *words, "waiting-off-policy")["agent_class"]
+    assert issubclass(agent, synchronous.Agent) and not agent.on_policy
+
+
+def test_learners_may_share_one_world(given_by_learners):
+    """They change it together, after every two episodes of all of them."""
+    words = "--task", "worlds", "--same-world", "--block", "2"
+    built = Built(3, **given_by_learners(a3c, *words))
+    found = []
+    for episodes in range(6):
+        built.progress.episodes = episodes
+        for learner in built.learners:
+            learner.environment.run()
+        [world] = {learner.environment.world for learner in built.learners}  # only one
+        found.append(world)
+    first = found[0]
+    assert found == [first, first, -first, -first, first, first]
+
+
+@pytest.mark.parametrize("in_turn, age", [("segments", 0), ("updates", 2)])
+def test_learners_may_take_turns(in_turn, age):
+    """Three of them, until the frames run out. If only the updates take turns, a gradient misses
+    those of both others, except where one of them pulls late."""
+    class Brain(learners.BRAINS[in_turn], timeline.Brain):
+        pass
+    events, _ = timeline.record(3, 3000, brain=Brain)
+    updates = [event.thread for event in events if event.made][:200]
+    assert all((a + 1) % 3 == b for a, b in zip(updates, updates[1:]))
+    ages = timeline.ages(events)[:200]
+    assert np.median(ages) == max(ages) == age

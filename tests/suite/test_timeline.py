@@ -1,0 +1,86 @@
+"""What timeline.py records: how old gradients are, and which pulls overlap an update."""
+import functools
+
+import numpy as np
+import pytest
+import timeline
+from helpers import Built, a3c, batch, randomize, same, update
+from reference import gradient
+
+pytestmark = pytest.mark.pages
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def recording(request):
+    """A run of so many learners, as timeline.py records it: learners, events, during."""
+    learners = request.param
+    return learners, *timeline.record(learners, 2000 * learners, SHARE_ONE_CORE=False)
+
+
+def test_recorded_events_tell_which_weights_each_thread_had(recording):
+    """A pull gives a thread the weights of all updates so far, and its next update says so."""
+    _, events, _ = recording
+    updates, pulled = 0, {}
+    for event in events:
+        if event.made:
+            updates += 1
+            assert (event.made, event.pulled) == (updates, pulled[event.thread])
+        else:
+            pulled[event.thread] = event.pulled
+            assert event.pulled == updates
+    assert updates > 150
+
+
+def test_only_others_make_a_gradient_old(recording):
+    """Or come during a pull. Each update makes the gradients of all others one update older."""
+    learners, events, during = recording
+    ages = timeline.ages(events)
+    assert len(during) == sum(not event.made for event in events)
+    if learners == 1:
+        assert not ages.any() and not during.any()
+    else:
+        assert 0 == ages.min() < ages.mean() <= learners - 1 and during.min() >= 0
+
+
+def one_brain(brain_class):
+    """A server, a brain, and the list of how many updates its pulls overlap."""
+    during = []
+    built = Built(1, server_class=timeline.Server, brain_class=functools.partial(
+        brain_class, events=[], during=during))
+    return built, built.brains[0], during
+
+
+def test_gradients_at_old_and_new_weights_are_compared(monkeypatch, rng):
+    """The update itself is made with the thread's own weights, as always."""
+    monkeypatch.setattr(timeline.Comparing, "cosines", [])
+    built, brain, _ = one_brain(timeline.Comparing)
+    randomize(built.server.session, built.server.weights, rng)
+    brain.pull_parameter_server()
+    randomize(built.server.session, built.server.weights, rng)
+    weights, samples = built.values([brain.weights, built.server.weights]), batch(rng)
+    update(brain, *samples)
+    old, new = (np.concatenate([g.ravel() for g in gradient(w, *samples)]) for w in weights)
+    cosine = old @ new / (np.linalg.norm(old) * np.linalg.norm(new))
+    assert timeline.Comparing.cosines == pytest.approx([cosine], abs=1e-4)
+    assert same(built.values(brain.weights), weights[0])
+
+
+@pytest.mark.parametrize("begun, overlapped", [(1, 0), (2, 1)])
+def test_a_pull_during_an_update_overlaps_it(begun, overlapped):
+    """One update has ended. If two have begun, one is still under way."""
+    built, brain, during = one_brain(timeline.Brain)
+    built.server.begun.load(begun, built.server.session)
+    built.server.ended.load(1, built.server.session)
+    brain.pull_parameter_server()
+    assert during == [overlapped]
+
+
+def test_an_update_begins_once_its_gradients_are_known():
+    """A gradient that isn't finite never is, so this update fails before it has begun."""
+    built, brain, _ = one_brain(timeline.Brain)
+    state = np.zeros(4, np.float32)
+    brain.pull_parameter_server()
+    brain.train_push(state, 0, float("nan"), state, 0.0)
+    with pytest.raises(a3c.tf.errors.InvalidArgumentError):
+        brain.update_parameter_server()
+    assert built.values([built.server.begun, built.server.ended]) == [0, 0]
