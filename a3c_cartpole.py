@@ -129,8 +129,8 @@ class ParameterServer:
         updates and some after them, and a gradient may be stale, because other threads have moved
         the weights since its thread last pulled. A3C accepts both, as Hogwild! does
         (arXiv:1106.5730)."""
-        # With the slash this is the same scope, not parameter_server_1. A checkpoint looks for this
-        # prefix, and another optimizer, such as Adam, makes its variables here.
+        # With the slash this is the same scope, not parameter_server_1. So variables that another
+        # optimizer, such as Adam, makes here have the prefix by which a checkpoint finds them.
         with tf.name_scope("parameter_server/"):
             pairs = zip(gradients, self.weights, strict=True)
             return self.optimizer.apply_gradients(pairs, name="update")
@@ -257,7 +257,7 @@ class Agent:
         self.memory = collections.deque()  # the latest steps (s, a, r), whose returns lack rewards
 
     def act(self, s, frame):
-        """The action to learn from in state s (4,). frame: the number of frames before this one."""
+        """The action that a learner takes in state s (4,). frame: the number of frames so far."""
         return self.explore(self.policy(s), frame)
 
     def act_greedily(self, s):
@@ -384,7 +384,7 @@ class Worker_thread:
         except Stopped:
             pass
         except BaseException as error:  # also if something calls sys.exit
-            if not self.progress.interrupted:  # Ctrl-C also ends ffmpeg, and its film then fails
+            if not self.progress.interrupted:  # Ctrl-C also ends ffmpeg, so a film can't be saved
                 self.progress.stop(error, self.name)
         finally:
             self.progress.thread_ended(self.name)
@@ -560,10 +560,10 @@ class Progress:
 
 def main(argv=None, server_class=ParameterServer, brain_class=LocalBrain, agent_class=Agent,
          environment_class=Environment, worker_class=Worker_thread):
-    """Learn, then show the policy (§3.1). argv: the words of a command line; None means this
-    program's own. Returns the exit status: 0 learned, 1 not learned, 130 interrupted by Ctrl-C.
-    Raises SystemExit if an option is wrong or a file can't be written, and RuntimeError if a thread
-    fails.
+    """Learn, then show the policy (§3.1, whose steps are M0 to M3). argv: the words of a command
+    line; None means this program's own. Returns the exit status: 0 learned, 1 not learned, 130
+    interrupted by Ctrl-C. Raises SystemExit if an option is wrong or a file can't be written, and
+    RuntimeError if a thread fails.
 
     Another task or method: change this module's constants, and pass subclasses of these classes."""
     options = parse(argv)
@@ -631,7 +631,7 @@ class GraphCall:
     """A function that runs a part of the graph. Its arguments fill the inputs `feeds`, and it
     returns the `fetches` as a list of arrays. `targets` run only for their effects. `Session.run`
     and what `Session.make_callable` returns take four times as long, so this uses the private
-    method behind them. It prepares the call at its first use."""
+    method behind them, which prepares the call once, at its first use."""
     def __init__(self, session, feeds=(), fetches=(), targets=()):
         names = [[part.name for part in parts] for parts in (feeds, fetches, targets)]
         self.options = CallableOptions(feed=names[0], fetch=names[1], target=names[2])
@@ -648,8 +648,8 @@ class GraphCall:
 
 
 def finite(gradients):
-    """Returns the same gradients, and their norm. If a number in them isn't finite, every operation
-    that uses one of them fails, so no weight moves."""
+    """Returns the same gradients, and their norm. If any number in them isn't finite, every
+    operation that uses a returned gradient fails, so no weight moves."""
     norm = tf.check_numerics(tf.global_norm(gradients), "the gradient isn't finite")
     return tf.tuple(gradients, control_inputs=[norm]), norm
 
@@ -682,7 +682,7 @@ SIGNALS = signal.SIGINT, signal.SIGTERM  # Ctrl-C, and what `kill` sends
 
 @contextlib.contextmanager
 def signals_stop(progress):
-    """Let signals stop the threads; otherwise Python might end in the middle of saving. At the end
+    """Let signals stop the threads; otherwise Python might end while it is saving. At the end
     put back the old handlers, and the environment variables."""
     variables = dict(os.environ)
     handlers = {number: signal.signal(number, lambda *_: progress.interrupt())
@@ -699,7 +699,7 @@ def signals_stop(progress):
 
 def run_program(main):
     """Run main(), and end Python with its exit status. While main() learns, it reacts to signals
-    itself. Before and after that they are ignored, because they would disturb Python's own end."""
+    itself. Before and after that they are ignored, because they would disturb Python's shutdown."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     sys.exit(main())
@@ -775,7 +775,7 @@ def prepare_folder(option, folder):
 
 def prepare_films(options):
     """Find out, before anything is learned, whether films can be made and whether a window opens.
-    If none can, SDL, with which pygame draws, gets a driver that needs no screen."""
+    If no window does, SDL, with which pygame draws, gets a driver that needs no screen."""
     options.window = False
     if options.render == "none":
         return

@@ -212,11 +212,8 @@ def draw_lanes(panel, events, seconds):
 
 
 def draw_baseline():
-    """Three estimates of the same gradient: how much single samples scatter. And how far updates
-    are from the true gradient, by the number of rewards in a target."""
-    figure, axes = plt.subplot_mosaic("AD;AD;BD;BE;CE;CE", figsize=(WIDTH, 5.4),
-                                      width_ratios=[1.45, 1])
-    panels, errors = [axes[name] for name in "ABC"], [axes[name] for name in "DE"]
+    """Three estimates of the same gradient: how much single samples scatter."""
+    figure, panels = plt.subplots(3, figsize=(WIDTH, 4.8), sharex=True)
     remarks = "no bias, much noise", "no bias, less noise", "least noise, but a bias"
     for panel, (name, push), color, remark in zip(
             panels, recorded.pushes().items(), (GREY, GREEN, BLUE), remarks):
@@ -229,28 +226,31 @@ def draw_baseline():
                    f"▼ mean {push.mean():.4f} ± {push.std() / len(push) ** 0.5:.4f}",
                    ha="right", va="top", transform=panel.transAxes)
         panel.set(xlim=(-0.42, 0.9), ylim=(0, 50), xticks=[-0.4, -0.2, 0, 0.2, 0.4, 0.6, 0.8])
-        panel.tick_params(labelbottom=panel is panels[-1])
     [[_, right]], _ = forward(networks()["halfway"][1], load("rollouts")["state"][np.newaxis])
     panels[0].text(-0.24, 11, f"right drawn\n({100 * right:.0f}%)", ha="center")
     panels[0].text(0.52, 5, "left drawn", ha="center")
     panels[1].set_ylabel("% of samples")
     panels[2].set_xlabel("push on the log-odds of right by one sample:\n"
                          "(a − π(right))·X, with a = 1 for right, 0 for left")
-    for panel, (kind, (by_rewards, by_lambda)) in zip(errors, recorded.load_errors().items()):
-        panel.plot([error.size for error in by_rewards.values()], "o-", color="black",
-                   label="n rewards, then V")
-        panel.plot([abs(error.bias) for error in by_rewards.values()], ":", color="black",
-                   label="its bias")
-        panel.plot([error.size for error in by_lambda.values()], "o-", color=ORANGE,
-                   label="GAE with λ", zorder=1.5)
-        marked = 5, np.inf  # the script's rewards, and all
-        panel.scatter([recorded.REWARDS.index(n) for n in marked],
-                      [by_rewards[n].size for n in marked], 80, [BLUE, GREEN], zorder=3)
-        panel.set(title=kind, ylim=(0, 0.026), ylabel="error (root mean square)")
+    return figure
+
+
+def draw_errors():
+    """How far updates are from the true gradient, by the number of rewards before V: medians of
+    forty states, with their quartiles."""
+    figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 3.4), sharey=True)
+    for panel, (kind, found) in zip(panels, recorded.load_errors().items()):
+        for target, color, words in (0, "black", "n rewards, then V"), (1, ORANGE, "GAE with λ"):
+            low, middle, high = np.quantile(found.size[:, target], [0.25, 0.5, 0.75], axis=0)
+            panel.plot(middle, "o-", color=color, label=words)
+            panel.fill_between(range(7), low, high, color=color, alpha=0.15, linewidth=0)
+        panel.plot(np.median(abs(found.bias[:, 0]), axis=0), ":", color="black",
+                   label="bias of n rewards, then V")
+        panel.set(title=kind, ylim=(0, None), xlabel="n and, below it, λ = 1 − 1/n")
         panel.set_xticks(range(7), [f"{n:g}\n{1 - 1 / n:g}".replace("inf", "∞")
                                     for n in recorded.REWARDS])
-    errors[1].set_xlabel("n and, below it, λ = 1 − 1/n")
-    errors[1].legend(loc="upper left")
+    panels[0].set_ylabel("error (root mean square)")
+    figure.legend(*panels[0].get_legend_handles_labels(), ncols=3, **ABOVE)
     return figure
 
 
@@ -296,6 +296,7 @@ def draw_all(folder=PICTURES):
             save(draw_baseline(), target / "baseline.png", language)
             save(draw_worlds(), target / "worlds.png", language)
             if language == "en":  # their pages are only in English
+                save(draw_errors(), target / "errors.png", language)
                 save(draw_hundred(), target / "hundred.png", language)
                 save(draw_threads(), target / "threads.png", language)
                 save(draw_knows(), target / "knows.png", language)

@@ -22,8 +22,8 @@ REWARDS = 1, 2, 5, 10, 20, 50, np.inf
 KINDS = "ten independent samples", "ten successive steps"
 SMALL = 0.01  # a critic's loss, in the mean of 200 updates
 Event = collections.namedtuple("Event", "seconds thread pulled made")  # see timeline.py
-# Of updates: the root mean square of their errors, its standard error, the bias, the true gradient
-Error = collections.namedtuple("Error", "size standard_error bias truth")
+# Of updates: the root mean square of their errors, the bias, and the true gradient
+Error = collections.namedtuple("Error", "size bias truth")
 SECONDS = {"all cores": 0.0035, "one core": 0.015}  # how long the stretches of threads.png are
 
 
@@ -78,11 +78,8 @@ def updates(score, delta, weights):
 
 def error(gradients, unbiased):
     """How far gradients are from the true one, which is the mean of the unbiased."""
-    truth, bias = unbiased.mean(), np.mean(gradients - unbiased)
-    squares = (gradients - truth) ** 2
-    root = np.sqrt(squares.mean())
-    moved = squares - 2 * bias * (unbiased - truth)  # an update also moves what we take for true
-    return Error(root, moved.std() / len(moved) ** 0.5 / (2 * root), bias, truth)
+    truth = unbiased.mean()
+    return Error(np.sqrt(np.mean((gradients - truth) ** 2)), np.mean(gradients - unbiased), truth)
 
 
 def errors(r, v, score):
@@ -96,14 +93,14 @@ def errors(r, v, score):
     by_lambda = [(GAMMA * (1 - 1 / n)) ** later for n in REWARDS]
     found = [[error(*pair) for pair in zip(updates(score, delta, weights), unbiased)]
              for weights in by_rewards + by_lambda]
-    return np.reshape(found, (2, len(REWARDS), 2, 4)).transpose(2, 0, 1, 3)
+    return np.reshape(found, (2, len(REWARDS), 2, 3)).transpose(2, 0, 1, 3)
 
 
 def load_errors():
-    """{one of KINDS: the errors with n rewards, and with GAE}, each {one of REWARDS: Error}."""
-    return {kind: [{n: Error(*error) for n, error in zip(REWARDS, of_targets)}
-                   for of_targets in of_kind]
-            for kind, of_kind in zip(KINDS, load("rollouts")["errors"])}
+    """{one of KINDS: Error}. Each of its numbers is an array (40 states, n rewards or GAE, one of
+    REWARDS)."""
+    errors = load("states")["errors"]  # (states, kinds, ..., numbers)
+    return {kind: Error(*np.moveaxis(errors[:, i], -1, 0)) for i, kind in enumerate(KINDS)}
 
 
 def statistics():
@@ -118,18 +115,16 @@ def statistics():
     for name, push in pushes().items():
         found[f"{name}: standard deviation"] = push.std()
         found[f"{name}: mean"] = push.mean()
-    by_kind = load_errors()
-    by_rewards, _ = by_kind["ten successive steps"]
-    few, whole = by_rewards[5], by_rewards[np.inf]
-    found["updates whose mean is as close with all rewards as with five"] = (
-        (whole.size ** 2 - few.size ** 2) / few.bias ** 2 + 1)
-    size = load("states")["errors"][:, 1, 0, :, 0]  # of ten successive steps: (states, REWARDS)
-    five = REWARDS.index(5)
-    found["of 40 states: closer with five rewards than with all"] = sum(size[:, five] < size[:, -1])
-    found["of 40 states: closest with one or two"] = sum(size.argmin(axis=1) < 2)
-    for kind, (by_rewards, by_lambda) in by_kind.items():
-        found[f"{kind}: the true gradient"] = by_rewards[1].truth
-        for n in REWARDS:
-            found[f"{kind}, n = {n:g}: error, its standard error, bias"] = by_rewards[n][:3]
-            found[f"{kind}, λ = {1 - 1 / n:g}: error, its standard error, bias"] = by_lambda[n][:3]
+    for kind, error in load_errors().items():
+        size, truth = error.size[:, 0], abs(error.truth[:, 0, 0])  # (states, REWARDS), (states,)
+        five, whole = size[:, REWARDS.index(5)], size[:, -1]
+        for words, own in ("all", whole), ("five", five):
+            found[f"{kind}, of 40 states: no update is closer than with {words}"] = sum(truth < own)
+        needed = (whole ** 2 - five ** 2) / error.bias[:, 0, REWARDS.index(5)] ** 2 + 1
+        found[f"{kind}: updates whose mean is as close with all as with five (quartiles)"] = (
+            np.quantile(needed, [0.25, 0.5, 0.75]))
+        for i, n in enumerate(REWARDS):
+            for j, words in enumerate((f"n = {n:g}", f"λ = {1 - 1 / n:g}")):
+                found[f"{kind}, {words}: medians of error and bias"] = np.median(
+                    [error.size[:, j, i], abs(error.bias[:, j, i])], axis=1)
     return found

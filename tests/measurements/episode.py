@@ -12,7 +12,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import a3c_cartpole as a3c
 
-COLUMNS = "step", "r", "memory", "new samples (step: R)", "queue", "update", "pull"
+COLUMNS = "step", "r", "memory", "new samples (step: target)", "queue", "update", "pull"
 FORM = "{:>4} {:>3}  {:12} {:43} {:>5}  {:8} {}"
 
 
@@ -52,7 +52,9 @@ class Agent(a3c.Agent):
         queued = len(queue)
         super().advantage_push_local_brain(s, a, r, s_, done, terminal)
         memory = " ".join(f"{s[0]:.0f}" for s, _, _ in self.memory)
-        new = "".join(f"{s[0]:.0f}: {R:.3g}  " for s, _, R, *_ in queue[queued:])
+        new = "".join(f"{s[0]:.0f}: {R:.3g}  " if discount == 0 else
+                      f"{s[0]:.0f}: {R:.3g} + {discount:.3g}·V(s{s_[0]:.0f})  "
+                      for s, _, R, s_, discount in queue[queued:])
         self.brain.table.append(row(f"{s[0]:.0f}", f"{r:.0f}", memory, new, len(queue)))
 
 

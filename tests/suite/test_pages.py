@@ -119,7 +119,7 @@ def test_every_program_that_a_page_shows_runs(tmp_path, program):
     if "placeholder" in program:  # it only explains what a graph is
         assert out == "7.0\n"
     else:
-        assert out.startswith("Seed ") and "Not learned after " in out.splitlines()[-1]
+        assert re.search("^Seed ", out, re.M) and "Not learned after " in out.splitlines()[-1]
 
 
 def test_methods_that_you_may_override_exist():
