@@ -78,8 +78,9 @@ def test_the_japanese_page_has_the_readmes_pictures():
 
 
 def test_the_japanese_page_has_the_readmes_numbers():
-    """All of them, and none that no English page has."""
-    assert numbers(README) <= numbers(JAPANESE) <= numbers(ENGLISH)
+    """All of them, and none that no English page has, except for the article's sections."""
+    sections = {"2.1", "2.2", "2.3"}
+    assert numbers(README) <= numbers(JAPANESE) <= numbers(ENGLISH) | sections
 
 
 def test_methods_on_the_japanese_page_are_the_scripts():
