@@ -10,8 +10,8 @@ threads play different episodes instead, and each of them repeats:
     pull    copy the shared network's weights into its own copy
     play    up to ten steps, with actions drawn from π
     update  compute the gradient of the loss with its copy, and apply it to the shared network
-The loss compares what followed a step, five rewards and what the critic expects after them, with
-what the critic expected before. The difference is the advantage. For step 0:
+The loss compares two things: what followed a step (five rewards, and what the critic expects after
+them) and what the critic expected before. The difference is the advantage. For step 0:
     A = r₀ + γ·r₁ + γ²·r₂ + γ³·r₃ + γ⁴·r₄ + γ⁵·V(s₅) - V(s₀)
 If A > 0, the action in s₀ becomes more likely, and if A < 0, less likely. V(s₀) moves a little
 towards the sum of the first six terms. Where the episode ends sooner, the sum ends with it, and
@@ -629,9 +629,9 @@ SAVE_SECONDS = 60  # time between two saves
 
 class GraphCall:
     """A function that runs a part of the graph. Its arguments fill the inputs `feeds`, and it
-    returns the `fetches` as a list of arrays. `targets` run only for their effects. `Session.run`
-    and what `Session.make_callable` returns take four times as long, so this uses the private
-    method behind them, which prepares the call once, at its first use."""
+    returns the `fetches` as a list of arrays. `targets` run only for their effects. It calls the
+    private method behind `Session.run` and `Session.make_callable`, which take four times as long.
+    The call is prepared once, at its first use."""
     def __init__(self, session, feeds=(), fetches=(), targets=()):
         names = [[part.name for part in parts] for parts in (feeds, fetches, targets)]
         self.options = CallableOptions(feed=names[0], fetch=names[1], target=names[2])
@@ -699,7 +699,7 @@ def signals_stop(progress):
 
 def run_program(main):
     """Run main(), and end Python with its exit status. While main() learns, it reacts to signals
-    itself. Before and after that they are ignored, because they would disturb Python's shutdown."""
+    itself. Before and after that they are ignored; at the end they would disturb Python's shutdown."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     sys.exit(main())
@@ -875,8 +875,8 @@ def constants():
 
 
 def configure(**values):
-    """Give these constants new values, and put back those that were changed here before, so that
-    several programs can run in one Python."""
+    """Put back the constants that were changed here before, and give these new values, so that
+    several programs can run in one Python process."""
     globals().update(CONFIGURED)
     CONFIGURED.clear()
     CONFIGURED.update({name: globals()[name] for name in values})

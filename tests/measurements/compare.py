@@ -34,7 +34,7 @@ LEARNERS = {
     "8 threads, all cores": ("--workers", 8, "--set", "SHARE_ONE_CORE", False)}
 MOST = ("1 thread", "2 threads", "8 threads", "32 threads", "8 that wait",
         "8 that wait, off-policy")
-RATES = {"½": 0.5, "2": 2, "4": 4, "8": 8}
+RATES = {"½": 0.5, "2": 2, "4": 4, "8": 8, "16": 16}
 
 
 def learners(task, *names):
@@ -42,7 +42,7 @@ def learners(task, *names):
     return {name: Case((*task, *LEARNERS[name])) for name in names}
 
 
-def rates(task, *names, factors="½24"):
+def rates(task, *names, factors=("½", "2", "4")):
     """{name: case} of these learners with other learning rates."""
     return {f"{name}, rate × {x}": Case((*task, *LEARNERS[name], "--rate", RATES[x]))
             for name in names for x in factors}
@@ -53,7 +53,7 @@ def tuned():
     cases = {}
     for start, task, x in ("CartPole, corrected", CORRECTED, "2"), ("Acrobot", ACROBOT, "4"):
         for name, factor in (REFERENCE, x), ("8 that wait", "4"):
-            [case] = rates(task, name, factors=factor).values()
+            [case] = rates(task, name, factors=(factor,)).values()
             cases[f"{start}: {name}, rate × {factor}"] = Case(
                 case.options, f"{start}: {REFERENCE}, rate × {x}")
     return cases
@@ -85,7 +85,7 @@ def rewards():
              "20 rewards": (20,), few: (5, "--set", "Tmax", 200), "all rewards": (200,)}
     return {name + end: Case((*task, "--set", "N_STEP_RETURN", *own),
                              (few if name == "all rewards" else "5 rewards") + end)
-            for end, task in (("", CARTPOLE), (", from 0", FROM_0))
+            for end, task in (("", CARTPOLE), (", corrected", CORRECTED))
             for name, own in given.items()}
 
 
@@ -109,8 +109,8 @@ TABLES = {
     "from_0": (learners(FROM_0, *MOST) | rates(FROM_0, *RATED)
                | learners(FROM_0, "8 of ga3c.py", "8 threads, all cores")),
     "corrected": (learners(CORRECTED, *RATED)
-                  | rates(CORRECTED, "8 threads", "8 that wait", factors="½248")),
-    "acrobot": (learners(ACROBOT, *MOST) | rates(ACROBOT, "8 threads", "8 that wait")
+                  | rates(CORRECTED, "8 threads", "8 that wait", factors=("½", "2", "4", "8"))),
+    "acrobot": (learners(ACROBOT, *MOST) | rates(ACROBOT, "8 threads", "8 that wait", factors=RATES)
                 | learners(ACROBOT, "8 threads, all cores")),
     "tuned": tuned(), "two_worlds": two_worlds(), "ages": ages(), "rewards": rewards()}
 

@@ -7,7 +7,7 @@ Gorila (arXiv:1507.04296), and so has each worker, whose learners are threads. W
                     the `ServerProcess` and then the workers, each a call of `work`.
     work            runs the script's main with a `ServerCopy`, from which its learners pull.
     ServerCopy      sends each gradient g, with a `Report`, to `ServerProcess.update`.
-    ServerProcess   does θ <- θ - RMSProp(g), and returns θ for the copy in an `Answer`.
+    ServerProcess   does W <- W - RMSProp(g), and returns W for the copy in an `Answer`.
     Supervisor      gets a `Snapshot` several times a second, so that `main` can print, evaluate and
                     save. Then it calls `ServerProcess.end`, and the workers end.
 In Ray, `handle.method.remote(...)` calls a method in another process, and doesn't wait for it.
