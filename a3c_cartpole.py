@@ -699,7 +699,7 @@ def signals_stop(progress):
 
 def run_program(main):
     """Run main(), and end Python with its exit status. While main() learns, it reacts to signals
-    itself. Before and after that they are ignored; at the end they would disturb Python's shutdown."""
+    itself. Before and after that they are ignored, or they would disturb Python's shutdown."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     sys.exit(main())
