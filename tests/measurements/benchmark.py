@@ -98,22 +98,22 @@ def variants():
             "ga3c with pong": (HERE / "ga3c_pong.py", *options)}, 3)
 
 
-def early(episodes):
-    """The frames when the latest fifty episodes first average 100; None: they never did."""
-    for i in range(50, len(episodes) + 1):
-        if statistics.mean(score for _, score in episodes[i - 50:i]) >= 100:
-            return episodes[i - 1][0]
+def early(scores):
+    """The frames when the latest fifty scores first average 100; None: they never did."""
+    for i in range(50, len(scores) + 1):
+        if statistics.mean(score for _, score in scores[i - 50:i]) >= 100:
+            return scores[i - 1][0]
 
 
 def learn(seed, program, *options):
-    """What one run of a program says, with the seconds to the learned policy and all episodes."""
+    """What one run of a program says, with the seconds to the learned policy and all scores."""
     result, text = {"seed": seed, "learned": False}, ""
     for line, seconds in lines(program, "--notes", "--seed", seed, "--test-episodes", 100,
                                *options):
         text += line
         if match := re.match(r"Learned after (\d+) frames, (\d+) episodes", line):
             result |= {"learned": True, "frames": int(match[1]), "episodes": int(match[2]),
-                       "whole": seconds}
+                       "from launch": seconds}
     if "earned after" not in text:
         sys.exit(f"seed {seed}: {Path(program).name} neither learned nor gave up")
     notes = json.loads(re.search(r"^\{.*", text, re.M)[0])
@@ -121,9 +121,9 @@ def learn(seed, program, *options):
     scores = re.findall(r"^Test episode \d+: score (-?[\d.]+)", text, re.M)
     result["policy"] = statistics.mean(map(float, scores)) if scores else 0
     result["failed"] = text.count("Evaluation: ") - result["learned"]
-    result["early"] = early(notes["episodes"])
+    result["early"] = early(notes["scores"])
     print(result, file=sys.stderr, flush=True)
-    return {**result, "scores": notes["episodes"]}
+    return {**result, "scores": notes["scores"]}
 
 
 def learning(seeds, program, options):
@@ -136,7 +136,7 @@ def learning(seeds, program, options):
             ("mean score of the policy in 100 episodes", "policy", ".1f"),
             ("frames until fifty episodes average 100", "early", ",.0f"),
             ("frames", "frames", ",.0f"), ("episodes", "episodes", ",.0f"),
-            ("seconds from the start to the learned policy", "whole", ".1f"),
+            ("seconds from the start to the learned policy", "from launch", ".1f"),
             ("of these: learning", "learning", ".1f")):
         values = [run[key] for run in learned]
         if values and None not in values:

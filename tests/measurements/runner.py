@@ -34,7 +34,7 @@ def progress_with_notes(a3c, notes):
     last evaluation ended."""
     class Progress(a3c.Progress):
         def episode_ended(self, score):
-            notes["episodes"].append((self.frames, float(score)))
+            notes["scores"].append((self.frames, float(score)))
             return super().episode_ended(score)
 
         def add_to_curves(self, numbers):
@@ -58,7 +58,7 @@ def main():
     add("--sleep", metavar="S", type=float, help="each step waits S seconds longer")
     add("--compute", metavar="S", type=float, help="each step computes S seconds longer")
     add("--notes", action="store_true", help="print all scores at the end, as JSON")
-    own, sys.argv[1:] = parser.parse_known_args()
+    own, words = parser.parse_known_args()
 
     sys.path[:0] = [str(own.program.resolve().parent), str(ROOT), str(ROOT / "tests" / "variants")]
     program = importlib.import_module(own.program.stem)
@@ -67,14 +67,14 @@ def main():
         if name not in a3c.constants():
             parser.error(f"the script has no constant {name}")
         setattr(a3c, name, ast.literal_eval(value))
-    classes, notes = {}, {"episodes": [], "gradients": 0, "seconds": None}
+    classes, notes = {}, {"scores": [], "gradients": 0, "seconds": None}
     for wait, seconds in (time.sleep, own.sleep), (compute, own.compute):
         if seconds is not None:
             classes["environment_class"] = slower_environment(a3c, wait, seconds)
     if own.notes:
         a3c.Progress = progress_with_notes(a3c, notes)
     try:
-        return program.main(**classes)
+        return program.main(words, **classes)
     finally:
         if own.notes:
             print(json.dumps(notes))

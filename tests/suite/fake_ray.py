@@ -7,19 +7,20 @@ import a3c_cartpole as a3c
 import pytest
 
 SETTINGS = a3c.constants()
+PLAYS_ON = "a task that never ends"
 
 
 class Handle:
     """What Ray gives instead of an object: handle.method.remote(...) calls the object's method."""
-    def __init__(self, owner):
-        self.owner = owner
+    def __init__(self, wrapped):
+        self.wrapped = wrapped
 
     def __getattr__(self, name):
-        return types.SimpleNamespace(remote=getattr(self.owner, name))
+        return types.SimpleNamespace(remote=getattr(self.wrapped, name))
 
 
 class FakeRay:
-    """An answer or a task that is an exception raises it, and the task "plays on" never ends."""
+    """An answer or a task that is an exception raises it, and the task PLAYS_ON never ends."""
 
     def __init__(self, exceptions):
         self.exceptions = exceptions
@@ -51,7 +52,7 @@ class FakeRay:
         return answer
 
     def wait(self, tasks, num_returns=1, timeout=None):
-        return [task for task in tasks if task != "plays on"], []
+        return [task for task in tasks if task != PLAYS_ON], []
 
     def nodes(self):
         return [{"Alive": True}]

@@ -124,7 +124,7 @@ FAULTS = {
     "test_a_save_that_fails_ends_a_run": [
         ("main", "server.checkpoint.save()\n                next_save", "next_save"),
         ("Progress.wait_for_stop", "self.stopped, seconds)", "self.stopped)")],
-    "test_ctrl_c_hides_no_save_that_fails": [
+    "test_a_failed_save_is_reported_even_after_ctrl_c": [
         ("main", "if progress.failure is not None",
          "if progress.failure and not progress.interrupted")],
     "test_a_curve_not_written_ends_the_run": [

@@ -65,9 +65,9 @@ class Built:
             agent = agent_class(brain, random.Random(f"{seed} {name}"))
             environment = environment_class(agent, self.progress)
             return worker_class(name, thread_type, environment, self.progress)
-        words = options("--max-frames", max_frames, "--seed", seed)
-        words.workers, words.test_episodes = learners, 0
-        self.progress = a3c.Progress(words)
+        given = options("--max-frames", max_frames, "--seed", seed)
+        given.workers, given.test_episodes = learners, 0
+        self.progress = a3c.Progress(given)
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
             tf.set_random_seed(seed)
             self.server = server_class(a3c.open_session(), self.progress)

@@ -16,7 +16,7 @@ from pathlib import Path
 import helpers
 import numpy as np
 import pytest
-from fake_ray import Handle
+from fake_ray import PLAYS_ON, Handle
 from helpers import FAILED, INTERRUPTED, LEARNED, NOT_LEARNED, a3c, linux, tf
 
 pytest.importorskip("ray")
@@ -59,7 +59,7 @@ def workers(server_process):
     """The workers as the process that the user starts sees them: one plays on."""
     workers = processes.Supervisor(types.SimpleNamespace(processes=1))
     workers.server = helpers.Built(0, server_class=CountingServer).server
-    workers.server_process, workers.tasks = server_process, {"plays on": 1}
+    workers.server_process, workers.tasks = server_process, {PLAYS_ON: 1}
     return workers
 
 
@@ -108,7 +108,7 @@ def test_updates_through_a_worker_equal_the_scripts(script, server_process):
 @pytest.mark.parametrize("order", ["12", "21", "1122", "212", "2121"])
 def test_frames_and_scores_count_once(server_process, order):
     """Even if Ray makes the calls 1 and 2 in another order or repeats one, with its update."""
-    gradients = [np.ones(w.shape) for w in server_process.owner.server.weights]
+    gradients = [np.ones(w.shape) for w in server_process.wrapped.server.weights]
     reports = {"1": Report("worker", 10, 1, [20.0]), "2": Report("worker", 15, 2, [20.0, 30.0])}
     for n in order:
         answer = server_process.update.remote(reports[n], *gradients)
@@ -209,7 +209,7 @@ def test_a_worker_stops_if_the_server_ends(server_process):
         built.progress.next_frame()
 
 
-@pytest.mark.parametrize("tasks, calls", [({}, 0), ({"plays on": 1}, 1)])
+@pytest.mark.parametrize("tasks, calls", [({}, 0), ({PLAYS_ON: 1}, 1)])
 def test_once_learned_the_server_ends_the_workers(workers, tasks, calls):
     """Only if any are left: Ray would otherwise shut down before it answers, and print an error."""
     workers.tasks, workers.server_process = tasks, unittest.mock.Mock()
@@ -221,11 +221,11 @@ def test_once_learned_the_server_ends_the_workers(workers, tasks, calls):
 
 def test_weights_that_have_passed_are_not_replaced(workers):
     """Even if new ones arrive after the evaluation, in an answer that was asked for before it."""
-    def snapshot(seen, really=workers.server_process.owner.snapshot):
+    def snapshot(seen, really=workers.server_process.wrapped.snapshot):
         workers.server.progress.phase = "learned"  # the evaluation ends while this waits
         return really(seen)
     before = values(workers.server)
-    workers.server_process.owner.snapshot = snapshot
+    workers.server_process.wrapped.snapshot = snapshot
     with pytest.raises(a3c.Stopped):
         workers.next_score()
     np.testing.assert_equal(values(workers.server), before)

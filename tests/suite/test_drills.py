@@ -196,7 +196,7 @@ def test_a_save_that_fails_ends_a_run(tmp_path, monkeypatch):
         run("--checkpoint", tmp_path, "--max-frames", 10 ** 9, server_class=NoSpace)
 
 
-def test_ctrl_c_hides_no_save_that_fails(tmp_path):
+def test_a_failed_save_is_reported_even_after_ctrl_c(tmp_path):
     """A run that is interrupted has a last save, too."""
     class Interrupted(a3c.Environment):
         def run(self):

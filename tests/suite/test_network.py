@@ -54,7 +54,7 @@ def test_updates_equal_numpy(built, rng):
     assert all(map(same, stale, built.values(copies)))
 
 
-def test_an_updates_curves_equal_numpy(built, rng, points):
+def test_the_losses_in_the_curves_equal_numpys(built, rng, points):
     """The parts of the loss, of each sample, and the gradient's norm."""
     brain, samples = built.brains[0], batch(rng)
     weights = built.values(brain.weights)
