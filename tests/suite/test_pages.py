@@ -90,9 +90,10 @@ def test_methods_on_the_japanese_page_are_the_scripts():
     shown = [node for block in blocks("python", JAPANESE) if block.startswith("def ")
              for node in ast.parse(block).body]
     assert [node.name for node in shown] == [
-        "advantage_push_local_brain", "queue_oldest", "build_loss"]
+        "advantage_push_local_brain", "queue_oldest", "build_loss", "_build_graph"]
     for node in shown:
-        del script[node.name].body[0]  # the docstring
+        if ast.get_docstring(script[node.name]):
+            del script[node.name].body[0]
         assert ast.unparse(node) == ast.unparse(script[node.name])
 
 
