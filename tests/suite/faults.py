@@ -70,7 +70,9 @@ FAULTS = {
     "test_a_run_without_workers_left_has_failed": [
         ("processes.Supervisor.task_ended", "self.given_up += 1", "pass")],
     "test_ctrl_c_ends_the_wait_for_the_server": [
-        ("processes.Supervisor.start_server", "while not progress.stopped:", "while True:")],
+        ("processes.Supervisor.start_server", "if progress.stopped:", "if False:")],
+    "test_a_server_process_that_never_starts_is_refused": [
+        ("processes.Supervisor.start_server", "a3c.refuse(", "print(")],
     "test_a_worker_that_failed_ends_the_run": [
         ("processes.Supervisor.task_ended", "ray.exceptions.RayTaskError", "ZeroDivisionError"),
         ("processes.Supervisor.task_ended", "failed: {a3c.reason(error.cause)}", "failed")],

@@ -262,19 +262,28 @@ def test_a_run_without_workers_left_has_failed(workers):
         workers.next_score()
 
 
+class Loading:
+    """A server process that still loads TensorFlow, and gives no answer."""
+    def __init__(self, *args):
+        pass
+
+    def snapshot(self):
+        return exceptions.GetTimeoutError()
+
+
 @pytest.mark.timeout(60)
 def test_ctrl_c_ends_the_wait_for_the_server(workers):
-    """While its process still loads TensorFlow, and gives no answer."""
-    class Loading:
-        def __init__(self, *args):
-            pass
-
-        def snapshot(self):
-            workers.server.progress.interrupt()  # Ctrl-C
-            return exceptions.GetTimeoutError()
     workers.options.workers, workers.classes = 8, [CountingServer]
-    workers.start_server(Loading)
-    assert workers.server.progress.interrupted
+    workers.server.progress.interrupt()
+    workers.start_server(Loading)  # it returns
+
+
+def test_a_server_process_that_never_starts_is_refused(workers, capsys):
+    """After 600 times half a second."""
+    workers.options.workers, workers.classes = 8, [CountingServer]
+    with pytest.raises(SystemExit):
+        workers.start_server(Loading)
+    assert "hasn't started" in capsys.readouterr().err
 
 
 def work(fake_ray, core=0, **constants):

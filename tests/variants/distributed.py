@@ -1,8 +1,9 @@
 """A3C in several processes, on one machine or on many, with Ray.
 
 Python's lock (the GIL) lets only one thread of a process run Python at a time. Several processes
-don't share that lock, or even a machine. Here the parameter server has a process of its own, as in
-Gorila (arXiv:1507.04296), and so has each worker, whose learners are threads. Who calls whom:
+don't share that lock, and may even be on several machines. Here the parameter server has a process
+of its own, as in Gorila (arXiv:1507.04296), and so has each worker, whose learners are threads. Who
+calls whom:
     main            in the process that you start: runs the script's main. There the server starts
                     the `ServerProcess` and then the workers, each a call of `work`.
     work            runs the script's main with a `ServerCopy`, from which its learners pull.
@@ -58,7 +59,8 @@ class ServerProcess:
         self.ended = False
 
     def update(self, report, *gradients):
-        """Make an update with a learner's gradients. (One that Ray repeats does no harm.)"""
+        """Make an update with a learner's gradients. If Ray repeats the call, they are applied
+        twice, but what it reports isn't counted twice."""
         self.counts.add(report)
         progress, frames = self.server.progress, self.counts.frames
         progress.frames = frames.total()
@@ -111,7 +113,8 @@ class ServerCopy(a3c.ParameterServer):
 
     def accept(self, answer):
         """Take over the weights, and the frames of other workers. The learners of this worker don't
-        wait for one another, so an older answer may come after a newer one."""
+        wait for one another, so an older answer may come after a newer one. (They also assign the
+        weights without a lock, so their copy may go back for a moment.)"""
         with self.progress.changed:
             if answer.updates < self.updates:
                 return

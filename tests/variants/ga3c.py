@@ -7,8 +7,8 @@ That pays where a call for many states costs little more than a call for one, ab
 wait, so the loss takes π and V from newer weights than those that chose the actions.
 
 GA3C is from Babaeizadeh et al., arXiv:1611.06256. What to look at (--logdir): batch/states and
-batch/samples say how many shared a call, and age how many updates came since the segment began
-that brought an update's oldest samples.
+batch/samples say how many shared a call, and age how old the oldest samples of an update are, at
+least: the updates since the beginning of the segment that brought them.
 """
 import contextlib
 import queue
@@ -44,7 +44,8 @@ class Queue(queue.Queue):
         learners = True
         while learners and not self.progress.stopped:
             # Look here before the queue, because the last learner may give something and end.
-            learners = any(map(is_learner, self.progress.learning_threads))
+            with self.progress.changed:
+                learners = any(map(is_learner, self.progress.learning_threads))
             with contextlib.suppress(queue.Empty):
                 return self.get(timeout=0.1)
         raise a3c.Stopped
@@ -116,6 +117,9 @@ def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain
             or issubclass(agent_class, memory.Agent)):
         a3c.refuse("ga3c.py goes neither with synchronous.py nor with GAE or an LSTM")
 
+    kinds = ({f"predictor{i + 1}": Predictor for i in range(PREDICTORS)}
+             | {f"trainer{i + 1}": Trainer for i in range(TRAINERS)})
+
     class Server(server_class):
         def __init__(self, session, progress):
             super().__init__(session, progress)
@@ -123,11 +127,9 @@ def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain
             # (updates when they were begun, samples). It is short, or samples would grow old in it.
             self.samples = Queue(progress, maxsize=4)
             self.updates = 0  # only for the curves
-            # They learn, too: the test thread must wait for their end before it pushes.
+            # They count as learning threads: the test thread must wait for their end before it
+            # pushes. (So each also gets an environment, which it doesn't use.)
             progress.learning_threads |= kinds.keys()
-
-    kinds = ({f"predictor{i + 1}": Predictor for i in range(PREDICTORS)}
-             | {f"trainer{i + 1}": Trainer for i in range(TRAINERS)})
 
     def make_brain(name, server):
         if name == "test_thread":  # has a network of its own, because its policy must not change

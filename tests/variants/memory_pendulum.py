@@ -11,14 +11,14 @@ network is pendulum.py's, and the task isn't learned.
 import clipped
 import memory
 import pendulum
-from script import a3c, np, tf
+from script import a3c, tf
 
 
 class PlainServer(clipped.FallingRate, pendulum.Server):
     """With pendulum.py's network, which doesn't remember."""
     anneal_frames = 1_000_000
     epsilon = 1e-5
-    max_norm = 0.5  # here V stays in the range of the returns
+    max_norm = 0.5
     state_scale = 1, 1  # cos θ and sin θ need none
     seen = 2
     remembered = 0
@@ -38,7 +38,6 @@ class Server(PlainServer):
         def forward(s):
             """From successive states (T, 258) to p = [μ, σ, c', h'] (T, 258), and V (T,)."""
             x, c_actor, c_critic, h_actor, h_critic = tf.split(s, sizes, axis=1)
-            x = x / np.float32(self.state_scale)
             c_actor, h_actor = remember_for_actor(x, c_actor[:1], h_actor[:1])
             c_critic, h_critic = remember_for_critic(x, c_critic[:1], h_critic[:1])
             p = self.mean_and_spread(actor(tf.concat([x, h_actor], axis=1)))

@@ -16,7 +16,7 @@ except ModuleNotFoundError as error:
 
 # What a worker says with each gradient (all its frames and episodes, its latest scores), what it
 # gets back, and what `Supervisor` gets (new scores, all frames, and how many workers have called).
-# If you run a file that defines such a class, Ray sends the class along with each message.
+# (In the file that you run they would be slower: Ray sends its classes along with each message.)
 Report = collections.namedtuple("Report", "worker frames episodes scores")
 Answer = collections.namedtuple("Answer", "updates others_frames weights")
 Snapshot = collections.namedtuple("Snapshot", "scores frames values workers")
@@ -94,9 +94,12 @@ class Supervisor:
                                     self.words(progress.options.seed), progress.frames,
                                     read(self.server))
         ready = self.server_process.snapshot.remote()
-        while not progress.stopped:  # by Ctrl-C, while TensorFlow is loaded there
+        for _ in range(600):  # TensorFlow is loaded there
+            if progress.stopped:  # by Ctrl-C
+                return
             with contextlib.suppress(ray.exceptions.GetTimeoutError):
                 return ray.get(ready, timeout=0.5)  # raises what went wrong
+        a3c.refuse("the parameter server's process hasn't started within five minutes")
 
     def start_workers(self, work):
         seed, processes = self.server.progress.options.seed, self.options.processes
