@@ -4,7 +4,7 @@ import io
 import matplotlib.pyplot as plt
 import numpy as np
 from PIL import Image
-from recorded import load, networks
+from recordings import load, networks
 from reference import forward
 from translate import translate
 

@@ -4,7 +4,7 @@ import os
 import tempfile
 
 import numpy as np
-from recorded import (DATA, GAMMA, N_STEP_RETURN, SECONDS, TIME_LIMIT, errors, networks,
+from recordings import (DATA, GAMMA, N_STEP_RETURN, SECONDS, TIME_LIMIT, errors, networks,
                       read_log)
 from helpers import a3c, run
 from reference import forward

@@ -7,7 +7,7 @@ import draw
 import measure
 import numpy as np
 import pytest
-import recorded
+import recordings
 from helpers import a3c, environment_variables, page
 from PIL import Image
 from translate import translate
@@ -51,8 +51,8 @@ def test_each_measured_exercise_has_a_name():
 def test_the_constants_of_the_pictures_are_the_scripts():
     """They are copied, because importing the script would import TensorFlow."""
     for name in "GAMMA", "N_STEP_RETURN":
-        assert getattr(recorded, name) == getattr(a3c, name)
-    assert recorded.TIME_LIMIT == a3c.gym.spec(a3c.ENV).max_episode_steps
+        assert getattr(recordings, name) == getattr(a3c, name)
+    assert recordings.TIME_LIMIT == a3c.gym.spec(a3c.ENV).max_episode_steps
 
 
 def test_recorded_errors_are_those_of_the_formulas(rng):
@@ -74,16 +74,16 @@ def test_recorded_errors_are_those_of_the_formulas(rng):
     five = gradients(lambda i, t: advantage(i, t, 5))
     gae = gradients(lambda i, t: sum(
         0.2 * 0.8 ** (n - 1) * advantage(i, t, n) for n in range(1, 100)))
-    found = recorded.errors(r, v, score)[:, :, recorded.REWARDS.index(5)]
+    found = recordings.errors(r, v, score)[:, :, recordings.REWARDS.index(5)]
     for kind in range(2):
-        assert found[kind, 0] == pytest.approx(recorded.error(five[kind], unbiased[kind]))
-        assert found[kind, 1] == pytest.approx(recorded.error(gae[kind], unbiased[kind]))
+        assert found[kind, 0] == pytest.approx(recordings.error(five[kind], unbiased[kind]))
+        assert found[kind, 1] == pytest.approx(recordings.error(gae[kind], unbiased[kind]))
 
 
 def test_an_error_has_a_bias_and_a_noise(rng):
     """Gradients that are 3 too large on average, with a spread of 4, are off by 5."""
     unbiased = rng.normal(7, 1, 10 ** 6)
-    found = recorded.error(unbiased + rng.normal(3, np.sqrt(15), 10 ** 6), unbiased)
+    found = recordings.error(unbiased + rng.normal(3, np.sqrt(15), 10 ** 6), unbiased)
     assert found == pytest.approx((5, 3, 7), abs=0.02)
 
 
@@ -96,15 +96,15 @@ def says(text, *quotes):
 
 def test_the_pages_quote_the_run_they_draw():
     """Its scores while the critic's loss is small, and the three networks."""
-    untrained, halfway, learned = (frames for frames, _ in recorded.networks().values())
+    untrained, halfway, learned = (frames for frames, _ in recordings.networks().values())
     says(README, "the mean score is anywhere from {:.0f} to {:.0f}".format(
-              *recorded.statistics()["mean scores while the critic's loss is small"]))
+              *recordings.statistics()["mean scores while the critic's loss is small"]))
     says(MEASUREMENTS, f"{untrained:,}, {halfway:,} and {learned:,} frames")
 
 
 def test_the_pages_quote_a_hundred_runs():
     """How they learn on average, and the worst of them."""
-    computed = recorded.statistics()
+    computed = recordings.statistics()
     runs = measure.load()["0"]
     failed = measure.results.failed_in_words([run.failed for run in runs])
     says(MEASUREMENTS, f"{max(run.frames for run in runs):,} | {failed}")
@@ -114,18 +114,18 @@ def test_the_pages_quote_a_hundred_runs():
 
 def test_the_readme_quotes_the_bias_of_samples():
     """How far samples push on average, with the script's advantage and without a bias."""
-    _, minus_v, script = (push.mean() for push in recorded.pushes().values())
+    _, minus_v, script = (push.mean() for push in recordings.pushes().values())
     says(README, f"{script:.4f} instead of {minus_v:.4f}")
 
 
 def test_the_pages_quote_the_errors_of_updates():
     """Of ten successive steps, in forty states."""
     kind = "ten successive steps"
-    found = recorded.statistics()
+    found = recordings.statistics()
     low, middle, high = found[f"{kind}: updates whose mean is as close with all as with five "
                               "(quartiles)"]
-    closest = recorded.load_errors()[kind].size[:, 0].argmin(axis=1)
-    assert max(closest) == recorded.REWARDS.index(5)
+    closest = recordings.load_errors()[kind].size[:, 0].argmin(axis=1)
+    assert max(closest) == recordings.REWARDS.index(5)
     assert found[f"{kind}, of 40 states: no update is closer than with all"] == 40
     says(MEASUREMENTS, f"and with five rewards in "
          f"{found[f'{kind}, of 40 states: no update is closer than with five']}.",
