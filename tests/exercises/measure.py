@@ -104,7 +104,7 @@ def show_values(program):
               f"from {min(values):.1f} to {max(values):.1f}")
 
 
-def compare(exercises):
+def compare_runs(exercises):
     """{(number, "frames" or "early"): ratio to the unchanged script, or to 15; its bounds; p}"""
     with_15 = {number for number in exercises if number.endswith("+15")}
     return (compare_with("0", exercises.keys() - with_15, exercises)
@@ -112,13 +112,13 @@ def compare(exercises):
 
 
 def compare_with(control, numbers, exercises):
-    return results.compare({
+    return results.compare_all({
         (number, name): (column(exercises[number], name), column(exercises[control], name))
         for number in numbers if number != control for name in ("frames", "early")})
 
 
 def show(exercises):
-    compared = compare(exercises)
+    compared = compare_runs(exercises)
     good = {number: sum(column(runs, "policy") >= 195) for number, runs in exercises.items()}
     for number, runs in exercises.items():
         learned = [run for run in runs if run.frames]

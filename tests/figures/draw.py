@@ -98,7 +98,7 @@ def draw_exercises():
     """A row for each exercise: the ratio of its median of frames to the unchanged script's."""
     names = json.loads((HERE / "exercise_names.json").read_text(encoding="utf-8"))
     results = measure.load()
-    compared = measure.compare(results)
+    compared = measure.compare_runs(results)
     middle = np.median(measure.column(results["0"], "frames"))
     limit = measure.LIMIT / middle
     rng = np.random.default_rng(0)

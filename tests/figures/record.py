@@ -3,6 +3,7 @@ import argparse
 import os
 import tempfile
 
+import film
 import numpy as np
 from recordings import (DATA, GAMMA, N_STEP_RETURN, SECONDS, TIME_LIMIT, errors, networks,
                       read_log)
@@ -10,7 +11,6 @@ from helpers import a3c, run
 from reference import forward
 
 HALF_WAY = 12_000  # frames
-FILM_STEPS = 208
 PAUSE = 9  # steps for which the film shows the end of an episode
 ROLLOUTS, STEP = 40_000, 20  # episodes that go on from a state, and that state's step
 STATE = np.float32([-0.05748988, 0.01110482, 0.08645569, 0.2217515])  # of `record_rollouts`
@@ -43,7 +43,7 @@ def film_rows(episodes):
     for states, _, fell in episodes:
         rows += [(*s, step, 0) for step, s in enumerate(states[:-1])]
         rows += [(*states[-1], len(states) - 1, fell)] * PAUSE
-    return np.array(rows[:FILM_STEPS], np.float32)
+    return np.array(rows[:film.STEPS], np.float32)
 
 
 def record_networks(seed):

@@ -21,7 +21,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SCRIPT = ROOT / "a3c_cartpole.py"
 VARIANTS = ROOT / "tests" / "variants"
-LEARNERS = 1, 2, 4, 8, 16, 32
+THREADS = 1, 2, 4, 8, 16, 32
 FRAMES, ROUNDS = 40_000, 15
 Point = collections.namedtuple("Point", "frames seconds")  # how far a run is at a line it prints
 
@@ -78,7 +78,7 @@ def speed(folders):
     take_turns("", program_speed, {
         f"{n} learners, {name}": (Path(folder, SCRIPT.name), FRAMES, "--workers", n, "--seed", 0,
                                   "--set", "EPS_START", 0.0)
-        for n in LEARNERS for name, folder in folders.items()}, ROUNDS)
+        for n in THREADS for name, folder in folders.items()}, ROUNDS)
 
 
 def variants():
@@ -91,7 +91,7 @@ def variants():
         options = 40_000, "--set", "HIDDEN_UNITS", units
         take_turns(f", {units} hidden units", program_speed, {
             "a3c_cartpole": (SCRIPT, *options), "ga3c": (VARIANTS / "ga3c.py", *options)}, 5)
-    for n in LEARNERS:
+    for n in THREADS:
         options = 3000, "--workers", n
         take_turns(f", {n} learners", program_speed, {
             "pong": (VARIANTS / "pong.py", *options),

@@ -78,7 +78,8 @@ def main():
     seeds = parser.parse_args().seeds
     for case in CASES:
         what, limit, rate = case
-        a3c.configure(LEARNING_RATE=0.005 * rate)
+        a3c.configure()
+        a3c.configure(LEARNING_RATE=a3c.LEARNING_RATE * rate)
         show(case, [run(what, limit, seed) for seed in range(seeds)])
 
 

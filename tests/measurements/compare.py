@@ -17,7 +17,8 @@ from benchmark import HERE
 SEEDS = 50
 FIRST_SEED = collections.defaultdict(int, tuned=50)
 LIMIT = 400_000  # frames; a run that needs more hasn't learned
-# What it took to learn (None: it didn't), the evaluations that failed, and the number of updates
+# What a run took to learn (None: it didn't), the evaluations that failed, and the updates. The
+# pages only need frames and failed.
 Run = collections.namedtuple("Run", "frames seconds failed gradients episodes")
 REFERENCE = "8 threads"
 # Options of learners.py and runner.py, and the name of the case that this one is compared with
@@ -25,7 +26,7 @@ Case = collections.namedtuple("Case", "options reference", defaults=[REFERENCE])
 
 CARTPOLE, ACROBOT = ("--task", "cartpole"), ("--task", "acrobot")
 FROM_0, CORRECTED = (*CARTPOLE, "--optimizer", "from-0"), (*CARTPOLE, "--optimizer", "corrected")
-LEARNERS = {
+OPTIONS = {
     "1 thread": ("--workers", 1), "2 threads": ("--workers", 2),
     "8 threads": ("--workers", 8), "32 threads": ("--workers", 32),
     "8 that wait": ("--workers", 8, "--learners", "waiting"),
@@ -39,32 +40,33 @@ RATES = {"½": 0.5, "2": 2, "4": 4, "8": 8, "16": 16}
 
 def learners(task, *names):
     """{name: case} of these learners."""
-    return {name: Case((*task, *LEARNERS[name])) for name in names}
+    return {name: Case((*task, *OPTIONS[name])) for name in names}
 
 
 def rates(task, *names, factors=("½", "2", "4")):
     """{name: case} of these learners with other learning rates."""
-    return {f"{name}, rate × {x}": Case((*task, *LEARNERS[name], "--rate", RATES[x]))
+    return {f"{name}, rate × {x}": Case((*task, *OPTIONS[name], "--rate", RATES[x]))
             for name in names for x in factors}
 
 
 def tuned():
     """{name: case} of the learning rates that were best with the other seeds."""
     cases = {}
-    for start, task, x in ("CartPole, corrected", CORRECTED, "2"), ("Acrobot", ACROBOT, "4"):
-        for name, factor in (REFERENCE, x), ("8 that wait", "4"):
-            [case] = rates(task, name, factors=(factor,)).values()
-            cases[f"{start}: {name}, rate × {factor}"] = Case(
-                case.options, f"{start}: {REFERENCE}, rate × {x}")
+    for start, task, best, best_waiting in (("CartPole, corrected", CORRECTED, "2", "4"),
+                                            ("Acrobot", ACROBOT, "4", "8")):
+        for name, x in (REFERENCE, best), ("8 that wait", best_waiting):
+            [case] = rates(task, name, factors=(x,)).values()
+            cases[f"{start}: {name}, rate × {x}"] = Case(
+                case.options, f"{start}: {REFERENCE}, rate × {best}")
     return cases
 
 
 def two_worlds():
     """{name: case} of learners in two worlds, which they change after so many episodes."""
     cases, task = {}, ("--task", "worlds", "--max-frames", 300_000)
-    given = {name: LEARNERS[name] for name in ("1 thread", "8 threads")}
-    given["8 in the same world"] = *LEARNERS["8 threads"], "--same-world"
-    more = {name: LEARNERS[name] for name in ("2 threads", "32 threads")}
+    given = {name: OPTIONS[name] for name in ("1 thread", "8 threads")}
+    given["8 in the same world"] = *OPTIONS["8 threads"], "--same-world"
+    more = {name: OPTIONS[name] for name in ("2 threads", "32 threads")}
     for block in 200, 50, 25, 1:
         length = f"{block} episode{'s' * (block > 1)}"
         for name, own in (given | more if block == 200 else given).items():
@@ -72,7 +74,7 @@ def two_worlds():
                                               f"{REFERENCE}, {length}")
     for name in "1 thread", "8 threads", "8 that wait":
         cases[f"{name}, 200 episodes, from 0"] = Case(
-            (*task, "--block", 200, "--optimizer", "from-0", *LEARNERS[name]),
+            (*task, "--block", 200, "--optimizer", "from-0", *OPTIONS[name]),
             f"{REFERENCE}, 200 episodes, from 0")
     return cases
 
@@ -110,7 +112,9 @@ TABLES = {
                | learners(FROM_0, "8 of ga3c.py", "8 threads, all cores")),
     "corrected": (learners(CORRECTED, *RATED)
                   | rates(CORRECTED, "8 threads", "8 that wait", factors=("½", "2", "4", "8"))),
-    "acrobot": (learners(ACROBOT, *MOST) | rates(ACROBOT, "8 threads", "8 that wait", factors=RATES)
+    "acrobot": (learners(ACROBOT, *MOST)
+                | rates(ACROBOT, "8 threads", factors=("½", "2", "4", "8"))
+                | rates(ACROBOT, "8 that wait", factors=RATES)
                 | learners(ACROBOT, "8 threads, all cores")),
     "tuned": tuned(), "two_worlds": two_worlds(), "ages": ages(), "rewards": rewards()}
 
@@ -153,9 +157,9 @@ def compared(table):
     """{case: its ratio to its reference, the bounds, p}; those that are a reference have none."""
     runs = load(table)
     frames = {name: results.column(runs[name], "frames") for name in runs}
-    return results.compare({name: (frames[name], frames[case.reference])
-                            for name, case in TABLES[table].items() if name != case.reference},
-                           paired=True)
+    return results.compare_all({name: (frames[name], frames[case.reference])
+                                for name, case in TABLES[table].items() if name != case.reference},
+                               paired=True)
 
 
 def show(table):

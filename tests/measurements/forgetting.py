@@ -14,7 +14,6 @@ import unittest.mock
 import benchmark
 import numpy as np
 import results
-from scipy import stats
 
 sys.path.insert(0, str(benchmark.VARIANTS))
 import learners
@@ -119,19 +118,19 @@ def summaries():
         return {case: summarize(data[case]) for case in CASES}
 
 
-def compare(found, name):
+def p_values(found, name):
     """{case: p} of the signed-rank test against eight threads, of one number of the summaries.
     Holm's correction covers the four comparisons."""
     references = {case: REFERENCE + case[case.index(","):] for case in found}
     return results.holm({
-        case: stats.wilcoxon(getattr(found[case], name) - getattr(found[other], name)).pvalue
+        case: results.signed_rank_test(getattr(found[case], name), getattr(found[other], name))
         for case, other in references.items() if case != other})
 
 
 def table():
     """The rows of the table on the page of measurements."""
     found = summaries()
-    p = {name: compare(found, name) for name in ("good", "worse", "forgotten")}
+    p = {name: p_values(found, name) for name in ("good", "worse", "forgotten")}
     for case, runs in found.items():
         cells = {"good": f"{np.median(runs.good):,.0f}", "worse": f"{runs.worse.mean():.1f}",
                  "forgotten": f"{runs.forgotten.mean():.1f}%"}

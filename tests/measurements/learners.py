@@ -48,18 +48,20 @@ class NoMomentumServer(a3c.ParameterServer):
 
 class InTurn(a3c.LocalBrain):
     """Learners take turns, always in the same order."""
-    turns = 0  # those that are over
+    def __init__(self, name, parameter_server, *args, **kwargs):
+        super().__init__(name, parameter_server, *args, **kwargs)
+        parameter_server.turns = 0  # those that are over
 
     def wait_for_turn(self):
         progress = self.server.progress
         number = int(threading.current_thread().name.removeprefix("local_thread")) - 1
         progress.wait_until(
-            lambda: InTurn.turns % progress.options.workers == number
+            lambda: self.server.turns % progress.options.workers == number
             or progress.phase == "learned" or progress.frames >= progress.max_frames)
 
     def end_turn(self):
         with self.server.progress.changed:
-            InTurn.turns += 1
+            self.server.turns += 1
             self.server.progress.changed.notify_all()
 
 
@@ -107,10 +109,10 @@ class OffPolicy(synchronous.Agent):
     on_policy = False
 
 
-BRAINS = {None: a3c.LocalBrain, "segments": SegmentsInTurn, "updates": UpdatesInTurn}
-SERVERS = {None: a3c.ParameterServer, "from-0": FromZeroServer, "corrected": CorrectedServer,
+BRAINS = {"nothing": a3c.LocalBrain, "segments": SegmentsInTurn, "updates": UpdatesInTurn}
+SERVERS = {"script": a3c.ParameterServer, "from-0": FromZeroServer, "corrected": CorrectedServer,
            "adam": AdamServer, "no-momentum": NoMomentumServer}
-LEARNERS = {"threads": (a3c, a3c.Agent), "waiting": (synchronous, a3c.Agent),
+KINDS = {"threads": (a3c, a3c.Agent), "waiting": (synchronous, a3c.Agent),
             "waiting-off-policy": (synchronous, OffPolicy), "ga3c": (ga3c, a3c.Agent)}
 
 
@@ -118,14 +120,14 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], allow_abbrev=False)
     add = parser.add_argument
     add("--task", choices=("cartpole", "worlds", "acrobot"), required=True)
-    add("--learners", choices=LEARNERS, default="threads",
+    add("--learners", choices=KINDS, default="threads",
         help="those of the script (threads), of synchronous.py or of ga3c.py")
-    add("--optimizer", choices=SERVERS, help="instead of the script's, or of Adam for acrobot")
+    add("--optimizer", choices=SERVERS, help="by default the script's, or Adam for acrobot")
     add("--rate", type=float, default=1, metavar="X", help="multiply the learning rate by X")
     add("--block", type=int, default=two_worlds.EPISODES, metavar="N",
         help="episodes of a learner in a world")
     add("--same-world", action="store_true", help="all learners are in the same world at a time")
-    add("--in-turn", choices=BRAINS, help="what learners do one after the other")
+    add("--in-turn", choices=BRAINS, default="nothing", help="what learners do one after the other")
     own, words = parser.parse_known_args(argv)
 
     environment = a3c.Environment
@@ -135,9 +137,9 @@ def main(argv=None):
         environment = SameWorld if own.same_world else two_worlds.Environment
     elif own.task == "acrobot":
         a3c.configure(**ACROBOT)
-        own.optimizer = own.optimizer or "adam"
         environment = Acrobot
     a3c.LEARNING_RATE *= own.rate
-    program, agent = LEARNERS[own.learners]
-    return program.main(words, SERVERS[own.optimizer], brain_class=BRAINS[own.in_turn],
+    optimizer = own.optimizer or ("adam" if own.task == "acrobot" else "script")
+    program, agent = KINDS[own.learners]
+    return program.main(words, SERVERS[optimizer], brain_class=BRAINS[own.in_turn],
                         agent_class=agent, environment_class=environment)

@@ -33,9 +33,13 @@ def rank_test(x, y, paired=False):
     test of their ratios."""
     if not paired:
         return stats.mannwhitneyu(x, y).pvalue
+    return signed_rank_test(np.log(x), np.log(y))
+
+
+def signed_rank_test(x, y):
+    """p of Wilcoxon's signed-rank test of x - y. Two infinite numbers are equal."""
     with np.errstate(invalid="ignore"):
-        ratios = np.where(x == y, 0, np.log(x) - np.log(y))  # two infinitely long runs are equal
-    return stats.wilcoxon(ratios).pvalue
+        return stats.wilcoxon(np.where(x == y, 0, x - y)).pvalue
 
 
 def holm(p):
@@ -48,7 +52,7 @@ def holm(p):
     return corrected
 
 
-def compare(pairs, paired=False):
+def compare_all(pairs, paired=False):
     """{case: the ratio of its two groups, the bounds, the corrected p}"""
     p = holm({case: rank_test(*groups, paired) for case, groups in pairs.items()})
     return {case: (*ratio(*groups, paired), p[case]) for case, groups in pairs.items()}
@@ -71,7 +75,7 @@ def failed_in_words(failed):
 
 
 def in_words(numbers, compared=None):
-    """The median of these runs, and what `compare` has found, if they were compared."""
+    """The median of these runs, and what `compare_all` has found, if they were compared."""
     words = f"median {np.median(numbers):,.0f}"
     if compared is not None:
         words += ", ratio {:.2f} ({:.2f} to {:.2f}), p = {:.2g}".format(*compared)

@@ -55,8 +55,10 @@ def main():
     add("program", metavar="FILE", type=Path)
     add("--set", nargs=2, metavar=("NAME", "VALUE"), action="append", default=[],
         help="give this value to a constant of the script (a program may set its own later)")
-    add("--sleep", metavar="S", type=float, help="each step waits S seconds longer")
-    add("--compute", metavar="S", type=float, help="each step computes S seconds longer")
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("--sleep", metavar="S", type=float, help="each step waits S seconds longer")
+    either.add_argument("--compute", metavar="S", type=float,
+                        help="each step computes S seconds longer")
     add("--notes", action="store_true", help="print all scores at the end, as JSON")
     own, words = parser.parse_known_args()
 
@@ -68,9 +70,10 @@ def main():
             parser.error(f"the script has no constant {name}")
         setattr(a3c, name, ast.literal_eval(value))
     classes, notes = {}, {"scores": [], "gradients": 0, "seconds": None}
-    for wait, seconds in (time.sleep, own.sleep), (compute, own.compute):
-        if seconds is not None:
-            classes["environment_class"] = slower_environment(a3c, wait, seconds)
+    if own.sleep is not None:
+        classes["environment_class"] = slower_environment(a3c, time.sleep, own.sleep)
+    elif own.compute is not None:
+        classes["environment_class"] = slower_environment(a3c, compute, own.compute)
     if own.notes:
         a3c.Progress = progress_with_notes(a3c, notes)
     try:

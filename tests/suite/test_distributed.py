@@ -55,12 +55,12 @@ def server_process(fake_ray, script):
 
 
 @pytest.fixture
-def workers(server_process):
-    """The workers as the process that the user starts sees them: one plays on."""
-    workers = processes.Supervisor(types.SimpleNamespace(processes=1))
-    workers.server = helpers.Built(0, server_class=CountingServer).server
-    workers.server_process, workers.tasks = server_process, {PLAYS_ON: 1}
-    return workers
+def supervisor(server_process):
+    """As the process that the user starts has it: one worker plays on."""
+    supervisor = processes.Supervisor(types.SimpleNamespace(processes=1))
+    supervisor.server = helpers.Built(0, server_class=CountingServer).server
+    supervisor.server_process, supervisor.tasks = server_process, {PLAYS_ON: 1}
+    return supervisor
 
 
 def worker(handle):
@@ -85,7 +85,7 @@ def values(server):
     return server.session.run({v.op.name: v for v in variables})
 
 
-def saved():
+def latest_checkpoint():
     """Frames and updates of the latest checkpoint."""
     latest = tf.train.latest_checkpoint("saved")
     return int(latest.rpartition("-")[2]), helpers.saved_values(latest)[UPDATES]
@@ -137,7 +137,7 @@ def test_frames_of_workers_and_earlier_runs_add_up(server_process):
     np.testing.assert_array_equal(first.server.latest[0], weights[0] + 9)
 
 
-def test_the_last_scores_of_a_worker_arrive(fake_ray, server_process, workers):
+def test_the_last_scores_of_a_worker_arrive(fake_ray, server_process, supervisor):
     """A score still counts if its episode ends just before its worker does. So the main process
     first finds out which workers have ended, and only then asks for scores."""
     def wait(tasks, **options):
@@ -145,13 +145,13 @@ def test_the_last_scores_of_a_worker_arrive(fake_ray, server_process, workers):
         play(built)
         return tasks, []  # the worker has ended
     fake_ray.wait, built = wait, worker(server_process)
-    assert workers.next_score() == 20.0
+    assert supervisor.next_score() == 20.0
     with pytest.raises(a3c.Stopped):  # no worker is left
-        workers.next_score()
+        supervisor.next_score()
 
 
 @pytest.mark.timeout(60)  # a lost score would be waited for
-def test_each_score_arrives_once_and_in_order(rng, server_process, workers):
+def test_each_score_arrives_once_and_in_order(rng, server_process, supervisor):
     """Although each call tells a worker's latest scores again. Here they are 0, 1, 2, ..."""
     two, sent, arrived = (worker(server_process), worker(server_process)), [], []
     for _ in range(100):
@@ -161,13 +161,13 @@ def test_each_score_arrives_once_and_in_order(rng, server_process, workers):
             built.progress.episode_ended(sent[-1])
         play(built, learner=rng.integers(2), frames=1)
         while len(arrived) < len(sent):
-            arrived.append(workers.next_score())
-    assert arrived == sent and not workers.scores
+            arrived.append(supervisor.next_score())
+    assert arrived == sent and not supervisor.scores
 
 
-def test_frames_and_values_arrive_under_the_saving_lock(server_process, workers):
+def test_frames_and_values_arrive_under_the_saving_lock(server_process, supervisor):
     """A checkpoint would otherwise hold the frames of one moment and the values of another."""
-    built, server, inside = worker(server_process), workers.server, []
+    built, server, inside = worker(server_process), supervisor.server, []
     built.progress.episode_ended(20.0)
     play(built, frames=10)
 
@@ -175,7 +175,7 @@ def test_frames_and_values_arrive_under_the_saving_lock(server_process, workers)
         inside.append((server.progress.frames, values(server)[UPDATES]))
     lock = server.checkpoint.lock = unittest.mock.MagicMock()
     lock.__enter__.side_effect = lock.__exit__.side_effect = note
-    workers.next_score()
+    supervisor.next_score()
     assert inside == [(0, 0), (100 + 10, 1 + 1)]  # when it took the lock and when it gave it back
     np.testing.assert_equal(values(server), server_process.snapshot.remote().values)
 
@@ -210,33 +210,33 @@ def test_a_worker_stops_if_the_server_ends(server_process):
 
 
 @pytest.mark.parametrize("tasks, calls", [({}, 0), ({PLAYS_ON: 1}, 1)])
-def test_once_learned_the_server_ends_the_workers(workers, tasks, calls):
+def test_once_learned_the_server_ends_the_workers(supervisor, tasks, calls):
     """Only if any are left: Ray would otherwise shut down before it answers, and print an error."""
-    workers.tasks, workers.server_process = tasks, unittest.mock.Mock()
-    workers.server.progress.phase = "learned"
+    supervisor.tasks, supervisor.server_process = tasks, unittest.mock.Mock()
+    supervisor.server.progress.phase = "learned"
     with pytest.raises(a3c.Stopped):
-        workers.next_score()
-    assert workers.server_process.end.remote.call_count == calls
+        supervisor.next_score()
+    assert supervisor.server_process.end.remote.call_count == calls
 
 
-def test_weights_that_have_passed_are_not_replaced(workers):
+def test_weights_that_have_passed_are_not_replaced(supervisor):
     """Even if new ones arrive after the evaluation, in an answer that was asked for before it."""
-    def snapshot(seen, really=workers.server_process.wrapped.snapshot):
-        workers.server.progress.phase = "learned"  # the evaluation ends while this waits
+    def snapshot(seen, really=supervisor.server_process.wrapped.snapshot):
+        supervisor.server.progress.phase = "learned"  # the evaluation ends while this waits
         return really(seen)
-    before = values(workers.server)
-    workers.server_process.wrapped.snapshot = snapshot
+    before = values(supervisor.server)
+    supervisor.server_process.wrapped.snapshot = snapshot
     with pytest.raises(a3c.Stopped):
-        workers.next_score()
-    np.testing.assert_equal(values(workers.server), before)
+        supervisor.next_score()
+    np.testing.assert_equal(values(supervisor.server), before)
 
 
-def test_the_user_reads_once_that_a_worker_died(server_process, workers, capsys):
+def test_the_user_reads_once_that_a_worker_died(server_process, supervisor, capsys):
     """When Ray has started it again. It comes back under a new name, so one too many has called."""
     def printed_after_an_episode_of(built):
         built.progress.episode_ended(20.0)
         play(built)
-        workers.next_score()
+        supervisor.next_score()
         return capsys.readouterr().err
     assert printed_after_an_episode_of(worker(server_process)) == ""
     again = worker(server_process)
@@ -244,22 +244,23 @@ def test_the_user_reads_once_that_a_worker_died(server_process, workers, capsys)
     assert printed_after_an_episode_of(again) == ""
 
 
-def test_a_worker_that_failed_ends_the_run(workers, capsys):
+def test_a_worker_that_failed_ends_the_run(supervisor, capsys):
     """If its code raised an exception. One that died, because its process crashed, doesn't."""
     failed = exceptions.RayTaskError("work", "its traceback", ValueError("on\npurpose"))
-    workers.tasks, workers.options.processes = {exceptions.WorkerCrashedError(): 1, failed: 2}, 2
+    supervisor.tasks = {exceptions.WorkerCrashedError(): 1, failed: 2}
+    supervisor.options.processes = 2
     with pytest.raises(RuntimeError, match="^worker 2 failed: on purpose$") as error:
-        workers.next_score()
+        supervisor.next_score()
     assert error.value.__cause__ is failed
     assert re.fullmatch("Worker 1 is given up: .+\n", capsys.readouterr().err)
 
 
-def test_a_run_without_workers_left_has_failed(workers):
+def test_a_run_without_workers_left_has_failed(supervisor):
     """It isn't one that has played all its frames and not learned."""
-    workers.tasks = {exceptions.WorkerCrashedError(): 1, exceptions.WorkerCrashedError(): 2}
-    workers.options.processes = 2
+    supervisor.tasks = {exceptions.WorkerCrashedError(): 1, exceptions.WorkerCrashedError(): 2}
+    supervisor.options.processes = 2
     with pytest.raises(ConnectionError, match="^no worker is left$"):
-        workers.next_score()
+        supervisor.next_score()
 
 
 class Loading:
@@ -272,17 +273,17 @@ class Loading:
 
 
 @pytest.mark.timeout(60)
-def test_ctrl_c_ends_the_wait_for_the_server(workers):
-    workers.options.workers, workers.classes = 8, [CountingServer]
-    workers.server.progress.interrupt()
-    workers.start_server(Loading)  # it returns
+def test_ctrl_c_ends_the_wait_for_the_server(supervisor):
+    supervisor.options.workers, supervisor.classes = 8, [CountingServer]
+    supervisor.server.progress.interrupt()
+    supervisor.start_server(Loading)  # it returns
 
 
-def test_a_server_process_that_never_starts_is_refused(workers, capsys):
+def test_a_server_process_that_never_starts_is_refused(supervisor, capsys):
     """After 600 times half a second."""
-    workers.options.workers, workers.classes = 8, [CountingServer]
+    supervisor.options.workers, supervisor.classes = 8, [CountingServer]
     with pytest.raises(SystemExit):
-        workers.start_server(Loading)
+        supervisor.start_server(Loading)
     assert "hasn't started" in capsys.readouterr().err
 
 
@@ -294,13 +295,13 @@ def work(fake_ray, core=0, **constants):
 
 
 @pytest.mark.parametrize("machines, chosen", [(1, [1, 2, 3, 4]), (2, [0, 1, 1, 2])])
-def test_workers_of_a_machine_choose_different_cores(fake_ray, workers, machines, chosen):
+def test_workers_of_a_machine_choose_different_cores(fake_ray, supervisor, machines, chosen):
     """Ray spreads them, so on two machines workers 1 and 3 are together, and 2 and 4."""
     fake_ray.nodes = lambda: [{"Alive": True}] * machines + [{"Alive": False}]
     fake_ray.start = lambda work, core, *args: cores.append(core)
     cores = []
-    workers.options = types.SimpleNamespace(processes=4, workers=8)
-    workers.start_workers("work")
+    supervisor.options = types.SimpleNamespace(processes=4, workers=8)
+    supervisor.start_workers("work")
     assert cores == chosen
 
 
@@ -334,7 +335,7 @@ def test_a_new_run_counts_on_from_saved_frames(fake_ray, tmp_path, monkeypatch, 
     untold = 2 * 10  # each of two workers may play up to ten frames that it doesn't tell
     for _ in range(3):
         status = distributed.main(words, CountingServer, environment_class=Environment)
-        frames, _ = saved()
+        frames, _ = latest_checkpoint()
         assert status == NOT_LEARNED and frames - before > 300 - untold
         assert f"Not learned after {frames} frames" in capsys.readouterr().out
         assert frames - before <= len(steps) <= frames - before + untold
@@ -349,7 +350,7 @@ def test_only_the_starting_process_evaluates(fake_ray, tmp_path, monkeypatch, ca
     words = "--render none --workers 1 --seed 5 --checkpoint saved".split()
     assert distributed.main([*words, "--max-frames", "10000"], CountingServer) == LEARNED
     out = capsys.readouterr().out
-    frames, updates = saved()
+    frames, updates = latest_checkpoint()
     assert f"\nLearned after {frames} frames" in out
     assert out.count("Evaluation") == 1
     assert updates > 0.9 * 10_000 / 10  # of ten frames: in the fake Ray, workers play all frames
@@ -507,7 +508,7 @@ def test_whatever_ends_a_run_leaves_no_process(start, end, status, says):
     helpers.begin(process, "mean")  # so workers have told of fifty episodes
     end(process)
     ended, _, err = helpers.finish(process, seconds=120)
-    frames, updates = saved()
+    frames, updates = latest_checkpoint()
     assert (ended, err) == (status, says.format(frames))
     assert updates >= frames / 10 > 0
     while alive(process):  # for ever, if one is left

@@ -16,8 +16,8 @@ import forgetting
 import two_worlds
 
 pytestmark = pytest.mark.pages
-SCRIPTS = ["check", "measure", "benchmark", "clipping", "compare", "episode", "forgetting", "games",
-           "learners", "runner", "slow_steps", "timeline", "update"]
+SCRIPTS = ["check", "measure", "benchmark", "clipping", "compare", "forgetting", "games",
+           "learners", "print_episode", "print_update", "runner", "slow_steps", "timeline"]
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -33,7 +33,7 @@ def test_every_script_explains_its_command_line(monkeypatch, capsys, name):
 
 def test_the_benchmark_reads_the_scripts_speed(monkeypatch, capsys):
     """It is above 0, computed from the lines that the script prints."""
-    for name, value in {"LEARNERS": [1], "FRAMES": 4000, "ROUNDS": 1}.items():
+    for name, value in {"THREADS": [1], "FRAMES": 4000, "ROUNDS": 1}.items():
         monkeypatch.setattr(benchmark, name, value)
     benchmark.speed({"here": ROOT})
     assert re.search(r"^1 learners, here: [\d,.]*[1-9]", capsys.readouterr().out, re.M)

@@ -136,7 +136,7 @@ def test_methods_that_you_may_override_exist():
 
 @pytest.mark.parametrize("name, begins", [("update", "target "), ("episode", "step")])
 def test_the_lesson_shows_what_its_programs_print(name, begins):
-    """update.py and episode.py print the README's tables."""
+    """print_update.py and print_episode.py print the README's tables."""
     words = re.search(rf"`python (tests/measurements/{name}\.py[^`]*)`", SENTENCES)[1].split()
     printed = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
     shown = re.findall(rf"^```\n({begins} .*?)^```", README, re.M | re.S)

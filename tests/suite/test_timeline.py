@@ -32,7 +32,8 @@ def test_recorded_events_tell_which_weights_each_thread_had(recording):
 
 
 def test_only_others_make_a_gradient_old(recording):
-    """Or come during a pull. Each update makes the gradients of all others one update older."""
+    """Each update makes the gradients of all others one update older. Only others' updates overlap
+    a pull."""
     learners, events, during = recording
     ages = timeline.ages(events)
     assert len(during) == sum(not event.made for event in events)

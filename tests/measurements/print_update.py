@@ -1,4 +1,4 @@
-"""Compute the README's update by hand, with the script's loss: python tests/measurements/update.py
+"""Compute the README's update by hand, with the script's loss.
 
 One sample: π(right) = 0.6, the action was right, V(s) = -0.30, V(s_) = -0.10, five zero rewards.
 """
