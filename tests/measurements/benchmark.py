@@ -86,7 +86,8 @@ def variants():
     frames = {"clipped": 40_000, "memory": 10_000, "pendulum": 20_000, "ga3c": 40_000,
               "synchronous": 40_000, "pong": 2000, "memory_pong": 2000}
     take_turns("", program_speed, {"a3c_cartpole": (SCRIPT, 40_000), **{
-        name: (VARIANTS / f"{name}.py", n) for name, n in frames.items()}}, 5)
+        name: (VARIANTS / f"{name}.py", n) for name, n in frames.items()},
+        "ga3c, all cores": (VARIANTS / "ga3c.py", 40_000, "--set", "SHARE_ONE_CORE", False)}, 5)
     for units in 16, 64, 256, 1024:
         options = 40_000, "--set", "HIDDEN_UNITS", units
         take_turns(f", {units} hidden units", program_speed, {

@@ -134,7 +134,8 @@ def test_methods_that_you_may_override_exist():
         assert hasattr(getattr(a3c, owner), name), name
 
 
-@pytest.mark.parametrize("name, begins", [("update", "target "), ("episode", "step")])
+@pytest.mark.parametrize("name, begins", [
+    ("print_update", "target "), ("print_episode", "step")])
 def test_the_lesson_shows_what_its_programs_print(name, begins):
     """print_update.py and print_episode.py print the README's tables."""
     words = re.search(rf"`python (tests/measurements/{name}\.py[^`]*)`", SENTENCES)[1].split()
