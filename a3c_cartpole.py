@@ -129,8 +129,8 @@ class ParameterServer:
         updates and some after them, and a gradient may be stale, because other threads have moved
         the weights since its thread last pulled. A3C accepts both, as Hogwild! does
         (arXiv:1106.5730)."""
-        # With the slash this is the same scope, not parameter_server_1. So variables that another
-        # optimizer, such as Adam, makes here have the prefix by which a checkpoint finds them.
+        # The slash reopens the scope instead of making parameter_server_1. So an optimizer's own
+        # variables, such as Adam's, get the prefix by which a checkpoint finds them.
         with tf.name_scope("parameter_server/"):
             pairs = zip(gradients, self.weights, strict=True)
             return self.optimizer.apply_gradients(pairs, name="update")
@@ -282,7 +282,7 @@ class Agent:
             steps 0 1 2 3 4 5   are queued, each with five rewards
             steps 6 7 8 9       still lack rewards, and wait for the next update
         So the last four are used with newer weights than those that chose their actions.
-        The paper avoids this by giving the last steps fewer rewards.
+        The paper avoids this: returns of the last steps have fewer rewards.
 
         s: state (4,). a: action. r: reward. s_: next state (4,). done: whether the episode is over.
         terminal: whether V(s_) counts as 0, because no rewards are expected after s_."""
@@ -501,7 +501,7 @@ class Progress:
             self.changed.notify_all()
 
     def wait_until(self, condition, seconds=None):
-        """Wait until condition() holds, or for this many seconds. Raises Stopped if all threads
+        """Wait until condition() holds, but at most so many seconds. Raises Stopped if all threads
         have to stop."""
         with self.changed:
             self.changed.wait_for(lambda: self.stopped or condition(), seconds)
@@ -699,7 +699,7 @@ def signals_stop(progress):
 
 def run_program(main):
     """Run main(), and end Python with its exit status. While main() learns, it reacts to signals
-    itself. Before and after that they are ignored, or they would disturb Python's shutdown."""
+    itself. Otherwise they are ignored; late ones would disturb Python's shutdown."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     sys.exit(main())
@@ -875,8 +875,8 @@ def constants():
 
 
 def configure(**values):
-    """Put back the constants that were changed here before, and give these new values, so that
-    several programs can run in one Python process."""
+    """Undo the call before, and give the constants named here new values, so that several programs
+    can run in one Python process."""
     globals().update(CONFIGURED)
     CONFIGURED.clear()
     CONFIGURED.update({name: globals()[name] for name in values})

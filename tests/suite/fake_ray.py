@@ -1,6 +1,5 @@
 """A Ray that does all in this process: what is started or called is done at once."""
 import functools
-import itertools
 import types
 
 import a3c_cartpole as a3c
@@ -25,7 +24,6 @@ class FakeRay:
     def __init__(self, exceptions):
         self.exceptions = exceptions
         self.timeouts = []  # of all calls of `get`
-        self.processes = itertools.count()
         self.asked = {}  # for each process: the options of `remote`
 
     def init(self, address, **options):
@@ -56,9 +54,6 @@ class FakeRay:
 
     def nodes(self):
         return [{"Alive": True}]
-
-    def get_runtime_context(self):
-        return types.SimpleNamespace(get_worker_id=lambda: next(self.processes))
 
     def shutdown(self):
         pass

@@ -86,10 +86,10 @@ FAULTS = {
         ("processes.Supervisor.start_server", "progress.frames", "0")],
     "test_only_the_starting_process_evaluates": [("distributed.work", 'float("inf")', "30")],
     "test_play_uses_the_users_own_classes": [
-        ("distributed.main", "brain_class, agent_class, Environment)",
+        ("distributed.main", "brain_class, agent_class, Scores)",
          "environment_class=Environment)"),
-        ("distributed.main", "Environment(environment_class)", "Environment(a3c.Environment)"),
-        ("distributed.main", "class Server(server_class)", "class Server(a3c.ParameterServer)")],
+        ("distributed.main", "Scores(environment_class)", "Scores(a3c.Environment)"),
+        ("distributed.main", "class Mirror(server_class)", "class Mirror(a3c.ParameterServer)")],
     "test_refusals_come_before_ray_starts": [
         ("processes.start_ray", "{a3c.reason(error)}", "{error}")],
     "test_ctrl_c_while_ray_or_the_server_starts": [

@@ -2,10 +2,12 @@
 
 Python's lock (the GIL) lets only one thread of a process run Python at a time. Several processes
 don't share that lock, and may even be on several machines. Here the parameter server has a process
-of its own, as in Gorila (arXiv:1507.04296), and so has each worker, whose learners are threads. Who
-calls whom:
-    main            in the process that you start: runs the script's main. There the server starts
-                    the `ServerProcess` and then the workers, each a call of `work`.
+of its own, as in Gorila (arXiv:1507.04296), and so has each worker, whose learners are threads. So
+there are three kinds of server: the real one in `ServerProcess`, which alone is moved by gradients,
+a `ServerCopy` in each worker, and in the process that you start a `Mirror`, which evaluates and
+saves. Who calls whom:
+    main            in the process that you start: runs the script's main with the `Mirror`, which
+                    starts the `ServerProcess` and then the workers, each a call of `work`.
     work            runs the script's main with a `ServerCopy`, from which its learners pull.
     ServerCopy      sends each gradient g, with a `Report`, to `ServerProcess.update`.
     ServerProcess   does W <- W - RMSProp(g), and returns W for the copy in an `Answer`.
@@ -18,9 +20,10 @@ import collections
 import contextlib
 import os
 import signal
+import uuid
 
 import synchronous
-from processes import Answer, Report, Snapshot, Supervisor, all_variables, load, ray, read, wait_for
+from processes import Answer, Report, Snapshot, Supervisor, all_variables, load, read, wait_for
 from script import a3c, np, tf
 
 
@@ -90,10 +93,11 @@ class ServerCopy(a3c.ParameterServer):
         self.latest = self.session.run(self.weights)  # the newest weights that have come
         self.updates = 0  # how many had made them
         self.others_frames = self.progress.frames = snapshot.frames
-        self.worker = ray.get_runtime_context().get_worker_id()  # new if Ray starts it again
+        self.worker = uuid.uuid4().hex  # new if Ray starts the worker again
         # A report may be the first to tell of two scores of each learner: one from before a call
         # that is still under way, and one from after it, if the worker has stopped waiting.
-        self.progress.scores = collections.deque(maxlen=2 * self.progress.options.workers)
+        self.progress.scores = collections.deque(
+            maxlen=max(a3c.PRINT_EPISODES, 2 * self.progress.options.workers))
 
     def build_update(self, gradients):
         """Returns the operation that calls `update`, and copies the weights that it returns."""
@@ -107,7 +111,7 @@ class ServerCopy(a3c.ParameterServer):
             own_frames = progress.frames - self.others_frames
             report = Report(self.worker, own_frames, progress.episodes, list(progress.scores))
         answer = self.server_process.update.remote(report, *gradients)
-        with contextlib.suppress(a3c.Stopped):  # then those of an earlier answer must do
+        with contextlib.suppress(a3c.Stopped):  # not through py_func; it is raised again
             self.accept(wait_for(answer, progress))
         return [np.array(w) for w in self.latest]  # Ray's own arrays are read-only
 
@@ -160,21 +164,22 @@ def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain
         parser.error("--processes and --workers must be at least 1")
     supervisor = Supervisor(options, server_class, brain_class, agent_class, environment_class)
 
-    class Server(server_class):
+    class Mirror(server_class):
         def initialize(self):
             super().initialize()  # what is refused is refused here
             if not self.progress.options.play:
                 supervisor.start(self, ServerProcess, work)
 
-    class Environment(environment_class):
+    class Scores(environment_class):
         def run(self):
-            """To the script's one learning thread here, all workers' episodes are its own."""
+            """Plays nothing. The script's one "learning" thread here, local_thread1, waits for the
+            workers' scores, as if it had played their episodes."""
             return supervisor.next_score()
 
     # The script's main reacts to signals. Before and after it they could leave processes behind.
     handlers = {number: signal.signal(number, signal.SIG_IGN) for number in a3c.SIGNALS}
     try:
-        return a3c.main([*words, "--workers", "1"], Server, brain_class, agent_class, Environment)
+        return a3c.main([*words, "--workers", "1"], Mirror, brain_class, agent_class, Scores)
     finally:
         supervisor.end()
         for number, handler in handlers.items():

@@ -37,7 +37,8 @@ def load(server, variables, values):
 
 
 def wait_for(answer, progress):
-    """The server process's answer. Raises ConnectionError if it has died or takes a minute."""
+    """The server process's answer. Raises ConnectionError if it has died or takes a minute, and
+    Stopped if all threads have to stop."""
     for _ in range(120):
         progress.raise_if_stopped()
         try:
