@@ -38,12 +38,14 @@ FAULTS = {
         ("distributed.Counts.add", "max(report.frames, self.frames[worker])", "report.frames"),
         ("distributed.Counts.add", "max(report.episodes, self.episodes[worker])",
          "report.episodes"),
-        ("distributed.Counts.add", "if new_episodes > 0:", "if True:")],
+        ("distributed.Counts.add", "if new_episodes > 0:", "if True:"),
+        ("distributed.ServerProcess.update", "self.updates += 1", "pass")],
     "test_frames_of_workers_and_earlier_runs_add_up": [
         ("distributed.ServerCopy.update", "progress.frames - self.others_frames",
          "progress.frames"),
         ("distributed.ServerCopy.accept", "answer.updates < self.updates", "False"),
-        ("distributed.ServerProcess.update", "self.updates += 1", "pass")],
+        ("distributed.ServerCopy.accept", "self.updates, self.latest = answer.updates",
+         "_, self.latest = 0")],
     "test_the_last_scores_of_a_worker_arrive": [
         ("processes.Supervisor.next_score",
          "ended, _ = ray.wait(list(self.tasks), timeout=0.2)\n            self.fetch_snapshot()",

@@ -114,7 +114,7 @@ def test_frames_and_scores_count_once(server_process, order):
         answer = server_process.update.remote(reports[n], *gradients)
     scores, frames, now, workers = server_process.snapshot.remote()
     assert (scores, frames, now[UPDATES]) == ([20.0, 30.0], 100 + 15, 1 + len(order))
-    assert answer.others_frames == 100 and workers == 1
+    assert (answer.updates, answer.others_frames, workers) == (len(order), 100, 1)
     assert np.array_equal(answer.weights[0], now["parameter_server/hidden/weights"])
 
 
