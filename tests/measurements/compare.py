@@ -35,7 +35,7 @@ OPTIONS = {
     "8 threads, all cores": ("--workers", 8, "--set", "SHARE_ONE_CORE", False)}
 MOST = ("1 thread", "2 threads", "8 threads", "32 threads", "8 that wait",
         "8 that wait, off-policy")
-RATES = {"½": 0.5, "2": 2, "4": 4, "8": 8, "16": 16}
+RATES = {"½": 0.5, "1": 1, "2": 2, "4": 4, "8": 8, "16": 16}
 
 
 def learners(task, *names):
@@ -52,7 +52,8 @@ def rates(task, *names, factors=("½", "2", "4")):
 def tuned():
     """{name: case} of the learning rates that were best with the other seeds."""
     cases = {}
-    for start, task, best, best_waiting in (("CartPole, corrected", CORRECTED, "2", "4"),
+    for start, task, best, best_waiting in (("CartPole", CARTPOLE, "1", "4"),
+                                            ("CartPole, corrected", CORRECTED, "2", "4"),
                                             ("Acrobot", ACROBOT, "4", "8")):
         for name, x in (REFERENCE, best), ("8 that wait", best_waiting):
             [case] = rates(task, name, factors=(x,)).values()
@@ -107,6 +108,7 @@ def ages():
 RATED = "1 thread", "8 threads", "8 that wait"
 TABLES = {
     "cartpole": (learners(CARTPOLE, *MOST) | rates(CARTPOLE, *RATED)
+                 | rates(CARTPOLE, "8 that wait", factors=("8",))
                  | learners(CARTPOLE, "8 threads, all cores")),
     "from_0": (learners(FROM_0, *MOST) | rates(FROM_0, *RATED)
                | learners(FROM_0, "8 of ga3c.py", "8 threads, all cores")),
@@ -114,7 +116,7 @@ TABLES = {
                   | rates(CORRECTED, "8 threads", "8 that wait", factors=("½", "2", "4", "8"))),
     "acrobot": (learners(ACROBOT, *MOST)
                 | rates(ACROBOT, "8 threads", factors=("½", "2", "4", "8"))
-                | rates(ACROBOT, "8 that wait", factors=RATES)
+                | rates(ACROBOT, "8 that wait", factors=("½", "2", "4", "8", "16"))
                 | learners(ACROBOT, "8 threads, all cores")),
     "tuned": tuned(), "two_worlds": two_worlds(), "ages": ages(), "rewards": rewards()}
 

@@ -32,15 +32,12 @@ def cell(table, case):
 
 
 def test_the_lesson_says_what_waiting_costs():
-    """At the script's learning rate and at the best, twice of that with fresh seeds."""
-    fresh = [cell("tuned", case) for case in compare.compared("tuned")]
-    for words, table, best in (
-            ("CartPole, the script's RMSProp", "cartpole",
-             cell("cartpole", "8 that wait, rate × 4")),
-            ("CartPole, averages corrected for their start", "corrected",
-             f"{fresh[0]}, with fresh seeds"),
-            ("Acrobot, Adam", "acrobot", f"{fresh[1]}, with fresh seeds")):
-        assert f"| {words} | {cell(table, '8 that wait')} | {best} |" in LESSON
+    """At the script's learning rate and, with fresh seeds, at the best."""
+    rows = "the script's RMSProp", "averages corrected for their start", "Adam"
+    tables, tuned = ("cartpole", "corrected", "acrobot"), compare.compared("tuned")
+    for words, table, best in zip(rows, tables, tuned, strict=True):
+        cells = cell(table, "8 that wait"), cell("tuned", best)
+        assert "{} | {} | {} |".format(words, *cells) in LESSON
 
 
 def test_the_lesson_says_what_old_gradients_cost():
