@@ -243,12 +243,12 @@ def draw_errors():
         for target, color, words in (0, "black", "n rewards, then V"), (1, ORANGE, "GAE with λ"):
             low, middle, high = np.quantile(found.size[:, target], [0.25, 0.5, 0.75], axis=0)
             panel.plot(middle, "o-", color=color, label=words)
-            panel.fill_between(range(7), low, high, color=color, alpha=0.15, linewidth=0)
+            panel.fill_between(range(len(low)), low, high, color=color, alpha=0.15, linewidth=0)
         panel.plot(np.median(abs(found.bias[:, 0]), axis=0), ":", color="black",
                    label="bias of n rewards, then V")
         panel.set(title=kind, ylim=(0, None), xlabel="n and, below it, λ = 1 − 1/n")
-        panel.set_xticks(range(7), [f"{n:g}\n{1 - 1 / n:g}".replace("inf", "∞")
-                                    for n in recordings.REWARDS])
+        panel.set_xticks(range(len(low)), [f"{n:g}\n{1 - 1 / n:g}".replace("inf", "∞")
+                                           for n in recordings.REWARDS])
     panels[0].set_ylabel("error (root mean square)")
     figure.legend(*panels[0].get_legend_handles_labels(), ncols=3, **ABOVE)
     return figure

@@ -159,15 +159,19 @@ def compared(table):
     """{case: its ratio to its reference, the bounds, p}; those that are a reference have none."""
     runs = load(table)
     frames = {name: results.column(runs[name], "frames") for name in runs}
-    return results.compare_all({name: (frames[name], frames[case.reference])
-                                for name, case in TABLES[table].items() if name != case.reference},
-                               paired=True)
+    return results.compare_all({
+        name: (frames[name], frames[case.reference]) for name, case in TABLES[table].items()
+        if name != case.reference and len(runs[name]) == len(runs[case.reference]) > 0},
+        paired=True)
 
 
 def show(table):
     """The rows of a table of the page of measurements."""
     ratios = compared(table)
     for name, runs in load(table).items():
+        if not runs:
+            yield f"| {name} | not measured |"
+            continue
         frames = results.column(runs, "frames")
         median = np.median(frames)
         yield "| {} | {} of {} | {} | {} | {} |".format(

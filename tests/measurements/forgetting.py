@@ -2,7 +2,7 @@
 
 After every 2000 frames the learners of two_worlds.py wait, and the policy plays five episodes in
 each world. Nothing ends the run but its 100,000 frames. The results of 50 seeds go into
-data/forgetting.npz. With --show it only shows them.
+data/forgetting.npz. Without --measure it only shows them.
 """
 import argparse
 import collections
@@ -142,8 +142,8 @@ def table():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--show", action="store_true")
-    if not parser.parse_args().show:
+    parser.add_argument("--measure", action="store_true", help="measure it again, before showing")
+    if parser.parse_args().measure:
         measure()
     print(*table(), sep="\n")
 

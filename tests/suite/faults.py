@@ -408,7 +408,7 @@ FAULTS = {
         ("synchronous.Brain.build_update", "samples * g", "g")],
     "test_synchronous_continues_with_the_saved_epsilon": [
         ("synchronous.Server.initialize", "self.progress.frames", "0")],
-    "test_synchronous_takes_its_own_classes_too": [
+    "test_synchronous_accepts_classes_that_have_its_own": [
         ("synchronous.main", "issubclass(given, own)", "False")],
     "test_a_seed_repeats_a_run_of_synchronous_learners": [
         ("synchronous.Agent.explore", "self.brain.server.frame", "frame"),
@@ -425,7 +425,7 @@ FAULTS = {
         ("two_worlds.Environment.run", "self.episodes % EPISODES == 0", "True"),
         ("two_worlds.Environment.__init__", "choice((1, -1))", "choice((1, 1))"),
         ("two_worlds.Environment.reset", "env.unwrapped.world = ", "_ = ")],
-    "test_evaluations_and_films_take_turns": [
+    "test_worlds_take_turns_in_evaluations_and_films": [
         ("two_worlds.Environment.play", "-self.world", "self.world"),
         ("two_worlds.Environment.reset", "env.unwrapped.world = ", "env.world = ")],
     # test_worker_thread.py

@@ -125,9 +125,10 @@ def test_the_pages_quote_the_errors_of_updates():
     low, middle, high = found[f"{kind}: updates whose mean is as close with all as with five "
                               "(quartiles)"]
     closest = recordings.load_errors()[kind].size[:, 0].argmin(axis=1)
+    # "with one, two or five rewards in all forty states", "no update in all forty states"
     assert max(closest) == recordings.REWARDS.index(5)
     assert found[f"{kind}, of 40 states: no update is closer than with all"] == 40
     worse = found[f"{kind}, of 40 states: no update is closer than with five"]
-    says(MEASUREMENTS, f"and in {worse} so is one with five",
+    says(MEASUREMENTS, f"and one with five rewards in {worse}.",
          f"about {middle:.0f} independent updates",
          f"quartiles {low:.0f} and {high:.0f}")

@@ -16,8 +16,9 @@ import forgetting
 import two_worlds
 
 pytestmark = pytest.mark.pages
-SCRIPTS = ["check", "measure", "benchmark", "clipping", "compare", "forgetting", "games",
-           "learners", "print_episode", "print_update", "runner", "slow_steps", "timeline"]
+SCRIPTS = ["check", "measure", "benchmark", "clipping", "compare", "draw", "forgetting", "games",
+           "learners", "print_episode", "print_update", "record", "runner", "sabotage",
+           "slow_steps", "timeline"]
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

@@ -42,7 +42,7 @@ def test_synchronous_continues_with_the_saved_epsilon(saved):
     assert server.frame == 50
 
 
-def test_synchronous_takes_its_own_classes_too():
+def test_synchronous_accepts_classes_that_have_its_own():
     """Its main mixes its classes into those it is given, except where they are in already."""
     class Agent(synchronous.Agent):
         on_policy = False

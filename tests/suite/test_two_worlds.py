@@ -45,7 +45,7 @@ def test_a_learner_changes_its_world_every_few_episodes(monkeypatch, environment
     assert {other.world for other in others} == {1, -1}
 
 
-def test_evaluations_and_films_take_turns(environment):
+def test_worlds_take_turns_in_evaluations_and_films(environment):
     """From one episode to the next, also if the environment is wrapped to film it."""
     for env in environment.env, a3c.gym.Wrapper(environment.env):
         worlds = []
