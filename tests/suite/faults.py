@@ -273,6 +273,8 @@ FAULTS = {
     "test_the_seed_decides_pendulums_torques": [
         ("pendulum.Agent.explore", "self.rng.gauss", "np.random.normal")],
     "test_pendulums_rewards_are_scaled": [("pendulum.Environment.reward", "8", "6")],
+    "test_v_counts_after_pendulums_time_limit": [
+        ("pendulum.TASK", '"TIME_LIMIT_IS_END": False', '"TIME_LIMIT_IS_END": True')],
     "test_pendulum_is_evaluated_over_a_hundred_episodes": [("pendulum.TASK", "100}", "10}")],
     # test_pong.py
     "test_pongs_networks_equal_numpy": [("memory_pong.Server._build_model", "h[:1]", "0 * h[:1]")],

@@ -88,3 +88,12 @@ def test_pendulum_is_evaluated_over_a_hundred_episodes(put_back, monkeypatch, ca
     monkeypatch.setattr(pendulum.Environment, "play", lambda self, env: -150.0)
     assert pendulum.main("--render none --workers 1 --test-episodes 1".split()) == LEARNED
     assert "\nEvaluation: mean -150.0 of 100 episodes\n" in capsys.readouterr().out
+
+
+def test_v_counts_after_pendulums_time_limit(build, monkeypatch):
+    """Its episodes end only because their time is up. So the last step looks one step ahead."""
+    built, discounts = build(pendulum), []
+    [brain, *_] = built.brains
+    monkeypatch.setattr(brain, "train_push", lambda *sample: discounts.append(sample[-1]))
+    built.learners[0].environment.run()
+    assert len(discounts) == 200 and discounts[-1] == pytest.approx(a3c.GAMMA)
