@@ -97,9 +97,10 @@ def first(reached):
 
 
 # Of each run: the frames until both worlds had been played, the frames until an evaluation first
-# averaged 195 in both and, since LATE, the mean score in the worse world, and in how many
-# evaluations (%) the mean was below 100 in a world in which it had been 195 before
-Summary = collections.namedtuple("Summary", "played good worse forgotten")
+# averaged 195 in both, whether one had been forgotten before that and, since LATE, the mean score
+# in the worse world, and in how many evaluations (%) one was forgotten: the mean was below 100 in
+# a world in which it had been 195 before
+Summary = collections.namedtuple("Summary", "played good forgot_before worse forgotten")
 
 
 def summarize(runs):
@@ -108,8 +109,9 @@ def summarize(runs):
     worse = scores.min(axis=2)
     once_good = np.maximum.accumulate(scores >= GOOD, axis=1)
     forgotten = (once_good & (scores < BAD)).any(axis=2)
-    late = np.arange(1, 1 + worse.shape[1]) * EVERY >= LATE
-    return Summary(played, first(worse >= GOOD), worse[:, late].mean(axis=1),
+    frames, good = np.arange(1, 1 + worse.shape[1]) * EVERY, first(worse >= GOOD)
+    late, before = frames >= LATE, frames < good[:, np.newaxis]
+    return Summary(played, good, (forgotten & before).any(axis=1), worse[:, late].mean(axis=1),
                    100 * forgotten[:, late].mean(axis=1))
 
 
@@ -137,7 +139,9 @@ def table():
         for name in cells:
             if case in p[name]:
                 cells[name] += ", " + results.p_in_words(p[name][case])
-        yield f"| {case} | {np.median(runs.played):,.0f} | {' | '.join(cells.values())} |"
+        cells = {"played": f"{np.median(runs.played):,.0f}", "good": cells["good"],
+                 "before": f"{runs.forgot_before.sum()} of {len(runs.good)}", **cells}
+        yield f"| {case} | {' | '.join(cells.values())} |"
 
 
 def main():

@@ -58,5 +58,7 @@ def test_the_lesson_says_what_the_network_forgets():
     one, eight, *_ = forgetting.summaries().values()
     good = [f"{np.median(runs.good):,.0f}" for runs in (one, eight)]
     assert "after {} frames instead of {} (medians".format(*good) in LESSON
+    before = "forgotten a world in {} of 50 runs (with eight in {})"
+    assert before.format(one.forgot_before.sum(), eight.forgot_before.sum()) in LESSON
     words = "forgotten a world in {:.1f}% of these checks with one thread, and in {:.1f}%"
     assert words.format(one.forgotten.mean(), eight.forgotten.mean()) in LESSON
