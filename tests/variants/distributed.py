@@ -111,7 +111,7 @@ class ServerCopy(a3c.ParameterServer):
             own_frames = progress.frames - self.others_frames
             report = Report(self.worker, own_frames, progress.episodes, list(progress.scores))
         answer = self.server_process.update.remote(report, *gradients)
-        with contextlib.suppress(a3c.Stopped):  # not through py_func; it is raised again
+        with contextlib.suppress(a3c.Stopped):  # can't pass py_func; next_frame raises it again
             self.accept(wait_for(answer, progress))
         return [np.array(w) for w in self.latest]  # Ray's own arrays are read-only
 

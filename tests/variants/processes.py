@@ -16,7 +16,7 @@ except ModuleNotFoundError as error:
 
 # What a worker says with each gradient (all its frames and episodes, its latest scores), what it
 # gets back, and what `Supervisor` gets (new scores, all frames, and how many workers have called).
-# (In the file that you run they would be slower: Ray sends its classes along with each message.)
+# (Not in the file that you run, because Ray would send these classes along with each message.)
 Report = collections.namedtuple("Report", "worker frames episodes scores")
 Answer = collections.namedtuple("Answer", "updates others_frames weights")
 Snapshot = collections.namedtuple("Snapshot", "scores frames values workers")
