@@ -16,16 +16,17 @@ import numpy as np
 from scipy import stats
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE.parent / "measurements")]
-import benchmark
+sys.path.insert(0, str(HERE.parent / "measurements"))
+from paths import ROOT, SCRIPT
 import check
+import launch
 import reference
 import results
 from results import column
 
 DATA = HERE / "data" / "exercises.json"
 CURVES = HERE / "data" / "hundred.npz"  # of number 0
-PAGES = benchmark.ROOT / "README.md", HERE / "README.md"
+PAGES = ROOT / "README.md", HERE / "README.md"
 LIMIT = 400_000  # frames; a run that didn't learn counts as infinitely long
 SEEDS = {"5": range(100, 200)} | dict.fromkeys(("0", "10", "15", "17", "19"), range(100))
 # Names for none or several exercises. With RMSProp from 0 (15), 6 to 8 are compared with 15.
@@ -54,7 +55,7 @@ def apply(diff, text):
 
 
 def changed_script(number):
-    text = benchmark.SCRIPT.read_text(encoding="utf-8")
+    text = SCRIPT.read_text(encoding="utf-8")
     for exercise in TOGETHER.get(number, [number]):
         for diff in changes()[exercise]:
             text = apply(diff, text)
@@ -65,7 +66,7 @@ def count(number, program):
     """Returns the runs of the changed script. For number 0 it also keeps the curves."""
     runs, curves = [], []
     for seed in SEEDS.get(number, range(20)):
-        found = benchmark.learn(seed, program, "--max-frames", LIMIT)
+        found = launch.learn(seed, program, "--max-frames", LIMIT)
         runs.append(Run(*map(found.get, Run._fields)))
         curves.append(curve(found["scores"], found.get("frames", LIMIT)))
     if number == "0":
@@ -137,7 +138,7 @@ def show(exercises):
               f"p = {stats.fisher_exact(tables).pvalue:.2g} by Fisher's test")
 
 
-def load():
+def load_runs():
     """{number: the runs of that exercise}"""
     exercises = json.loads(DATA.read_text())
     return {number: [Run(*run) for run in runs] for number, runs in exercises.items()}
@@ -157,15 +158,15 @@ def main():
     if unknown := {*args.numbers, args.values or "0"} - measurable:
         parser.error(f"no page shows a change for exercise {', '.join(sorted(unknown))}")
     with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder, benchmark.SCRIPT.name)
+        program = Path(folder, SCRIPT.name)
         if args.values:
             program.write_text(changed_script(args.values), encoding="utf-8")
             return show_values(program)
         for number in args.numbers:
             program.write_text(changed_script(number), encoding="utf-8")
             runs = count(number, program)
-            results.keep({**load(), number: runs}, DATA)
-    show(load())
+            results.keep({**load_runs(), number: runs}, DATA)
+    show(load_runs())
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def draw_run():
 
 def draw_hundred():
     """How many of a hundred runs have learned, and the mean scores of those still learning."""
-    learned = measure.column(measure.load()["0"], "frames")
+    learned = measure.column(measure.load_runs()["0"], "frames")
     frames, means = measure.GRID[1:], measure.load_curves()[:, 1:]
     most = frames < np.median(learned)  # are still learning
     figure, (top, bottom) = plt.subplots(2, figsize=(WIDTH, 4.2), sharex=True,
@@ -97,7 +97,7 @@ def draw_hundred():
 def draw_exercises():
     """A row for each exercise: the ratio of its median of frames to the unchanged script's."""
     names = json.loads((HERE / "exercise_names.json").read_text(encoding="utf-8"))
-    results = measure.load()
+    results = measure.load_runs()
     compared = measure.compare_runs(results)
     middle = np.median(measure.column(results["0"], "frames"))
     limit = measure.LIMIT / middle
@@ -292,15 +292,12 @@ def draw_all(folder=PICTURES):
         with plt.rc_context({"font.family": FONTS[language]}):
             film.draw(target / "film.gif", language)
             plt.rcParams.update(STYLE)
-            save(draw_run(), target / "run.png", language)
-            save(draw_baseline(), target / "baseline.png", language)
-            save(draw_worlds(), target / "worlds.png", language)
+            drawn = {"run": draw_run, "baseline": draw_baseline, "worlds": draw_worlds}
             if language == "en":  # their pages are only in English
-                save(draw_errors(), target / "errors.png", language)
-                save(draw_hundred(), target / "hundred.png", language)
-                save(draw_threads(), target / "threads.png", language)
-                save(draw_knows(), target / "knows.png", language)
-                save(draw_exercises(), target / "exercises.png", language)
+                drawn |= {"errors": draw_errors, "hundred": draw_hundred, "threads": draw_threads,
+                          "knows": draw_knows, "exercises": draw_exercises}
+            for name, draw in drawn.items():
+                save(draw(), target / f"{name}.png", language)
 
 
 def main():

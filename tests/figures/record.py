@@ -7,10 +7,10 @@ import film
 import numpy as np
 from recordings import (DATA, GAMMA, N_STEP_RETURN, SECONDS, TIME_LIMIT, errors, networks,
                       read_log)
-from helpers import a3c, run
+import a3c_cartpole as a3c
 from reference import forward
 
-HALF_WAY = 12_000  # frames
+HALF_WAY = "--max-frames", "12000"
 PAUSE = 9  # steps for which the film shows the end of an episode
 ROLLOUTS, STEP = 40_000, 20  # episodes that go on from a state, and that state's step
 STATE = np.float32([-0.05748988, 0.01110482, 0.08645569, 0.2217515])  # of `record_rollouts`
@@ -18,6 +18,18 @@ STATE = np.float32([-0.05748988, 0.01110482, 0.08645569, 0.2217515])  # of `reco
 
 def keep(name, arrays):
     np.savez_compressed(DATA / f"{name}.npz", **arrays)
+
+
+def learn(seed, *options):
+    """One run of the script. Returns its server, which has kept its first weights as `first`."""
+    class Server(a3c.ParameterServer):
+        def initialize(self):
+            super().initialize()
+            self.first = self.session.run(self.weights)
+            servers.append(self)
+    servers = []
+    a3c.main(["--render", "none", "--seed", str(seed), *options], Server)
+    return servers[0]
 
 
 def play(weights, rng, state=None, steps=TIME_LIMIT):
@@ -50,12 +62,10 @@ def record_networks(seed):
     """One network at three times, and how it plays. For the pages we chose a run in which V of the
     halfway network sinks before nearly all of its falls."""
     with tempfile.TemporaryDirectory() as folder:
-        words = "--workers", 8, "--seed", seed, "--checkpoint", folder
-        _, server = run(*words, "--max-frames", HALF_WAY)
-        print(f"Halfway: mean score {np.mean(server.progress.scores):.1f} of the last 50 episodes")
+        server = learn(seed, "--checkpoint", folder, *HALF_WAY)
         found = {"untrained": (0, server.first)}
         found["halfway"] = server.progress.frames, server.session.run(server.weights)
-        _, server = run(*words)
+        server = learn(seed, "--checkpoint", folder)
         found["learned"] = server.progress.frames, server.session.run(server.weights)
     arrays, data, rng = {}, {}, np.random.default_rng(seed)
     for name, (frames, weights) in found.items():
@@ -72,19 +82,20 @@ def record_networks(seed):
 def record_run(seed):
     """The curves of a run. For the pages we chose one in which an evaluation fails."""
     with tempfile.TemporaryDirectory() as logdir:
-        run("--workers", 8, "--seed", seed, "--logdir", logdir)
+        learn(seed, "--logdir", logdir)
         curves = read_log(logdir)
     names = "score", "mean", "evaluation", "threshold", "loss/actor", "loss/critic"
     keep("run", {name: curves[name].astype(np.float32) for name in names})
 
 
-def record_threads():
+def record_threads(seed):
     """Of each of two runs the stretch with the median number of events, and before it each thread's
     last pull. Threads that had no time in it make a picture that shows little: record again."""
     import timeline
     arrays = {"cores": os.cpu_count()}
     for name, seconds in SECONDS.items():
-        events = np.array(timeline.record(3, 20_000, SHARE_ONE_CORE=name == "one core")[0])
+        events = np.array(timeline.record(3, 20_000, seed=seed,
+                                          SHARE_ONE_CORE=name == "one core")[0])
         time, thread, _, made = events.T
         starts = time[500:-500]  # by then each thread has pulled
         counts = np.searchsorted(time, starts + seconds) - np.searchsorted(time, starts)
@@ -124,7 +135,7 @@ def record_states(seed):
     nobody has chosen. Each state is one of step 20 of an episode of its own."""
     rng, found = np.random.default_rng(seed), []
     for network in range(10):
-        _, server = run("--workers", 8, "--seed", network, "--max-frames", HALF_WAY)
+        server = learn(network, *HALF_WAY)
         weights = server.session.run(server.weights)
         while len(found) < 4 * (network + 1):
             states, *_ = play(weights, rng)
@@ -134,15 +145,13 @@ def record_states(seed):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    commands = parser.add_subparsers(dest="what", required=True)
-    for name in "networks", "run", "rollouts", "states":
-        commands.add_parser(name).add_argument("seed", nargs="?", type=int, default=0)
-    commands.add_parser("threads")
-    options = vars(parser.parse_args())
     record = {"networks": record_networks, "run": record_run, "rollouts": record_rollouts,
               "states": record_states, "threads": record_threads}
-    record[options.pop("what")](**options)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=record)
+    parser.add_argument("seed", nargs="?", type=int, default=0)
+    args = parser.parse_args()
+    record[args.what](args.seed)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,8 @@ import contextlib
 import io
 import re
 import statistics
-import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "variants"))
+import paths  # so that the variants are found
 import clipped
 from script import a3c, np, tf
 

@@ -8,11 +8,12 @@ of them.
 import argparse
 import collections
 import json
+import re
 
-import benchmark
+import launch
 import numpy as np
 import results
-from benchmark import HERE
+from paths import HERE
 
 SEEDS = 50
 FIRST_SEED = collections.defaultdict(int, tuned=50)
@@ -20,165 +21,160 @@ LIMIT = 400_000  # frames; a run that needs more hasn't learned
 # What a run took to learn (None: it didn't), the evaluations that failed, and the updates. The
 # pages only need frames and failed.
 Run = collections.namedtuple("Run", "frames seconds failed gradients episodes")
-REFERENCE = "8 threads"
-# Options of learners.py and runner.py, and the name of the case that this one is compared with
-Case = collections.namedtuple("Case", "options reference", defaults=[REFERENCE])
-
-CARTPOLE, ACROBOT = ("--task", "cartpole"), ("--task", "acrobot")
-FROM_0, CORRECTED = (*CARTPOLE, "--optimizer", "from-0"), (*CARTPOLE, "--optimizer", "corrected")
+# The words of which a table's rows are named: what runner.py and learners.py are told
 OPTIONS = {
-    "1 thread": ("--workers", 1), "2 threads": ("--workers", 2),
-    "8 threads": ("--workers", 8), "32 threads": ("--workers", 32),
-    "8 that wait": ("--workers", 8, "--learners", "waiting"),
-    "8 that wait, off-policy": ("--workers", 8, "--learners", "waiting-off-policy"),
-    "8 of ga3c.py": ("--workers", 8, "--learners", "ga3c"),
-    "8 threads, all cores": ("--workers", 8, "--set", "SHARE_ONE_CORE", False)}
-MOST = ("1 thread", "2 threads", "8 threads", "32 threads", "8 that wait",
-        "8 that wait, off-policy")
-RATES = {"½": 0.5, "1": 1, "2": 2, "4": 4, "8": 8, "16": 16}
-
-
-def learners(task, *names):
-    """{name: case} of these learners."""
-    return {name: Case((*task, *OPTIONS[name])) for name in names}
-
-
-def rates(task, *names, factors=("½", "2", "4")):
-    """{name: case} of these learners with other learning rates."""
-    return {f"{name}, rate × {x}": Case((*task, *OPTIONS[name], "--rate", RATES[x]))
-            for name in names for x in factors}
-
-
-def tuned():
-    """{name: case} of the learning rates that were best with the other seeds."""
-    cases = {}
-    for start, task, best, best_waiting in (("CartPole", CARTPOLE, "1", "4"),
-                                            ("CartPole, corrected", CORRECTED, "2", "4"),
-                                            ("Acrobot", ACROBOT, "4", "8")):
-        for name, x in (REFERENCE, best), ("8 that wait", best_waiting):
-            [case] = rates(task, name, factors=(x,)).values()
-            cases[f"{start}: {name}, rate × {x}"] = Case(
-                case.options, f"{start}: {REFERENCE}, rate × {best}")
-    return cases
-
-
-def two_worlds():
-    """{name: case} of learners in two worlds, which they change after so many episodes."""
-    cases, task = {}, ("--task", "worlds", "--max-frames", 300_000)
-    given = {name: OPTIONS[name] for name in ("1 thread", "8 threads")}
-    given["8 in the same world"] = *OPTIONS["8 threads"], "--same-world"
-    more = {name: OPTIONS[name] for name in ("2 threads", "32 threads")}
-    for block in 200, 50, 25, 1:
-        length = f"{block} episode{'s' * (block > 1)}"
-        for name, own in (given | more if block == 200 else given).items():
-            cases[f"{name}, {length}"] = Case((*task, "--block", block, *own),
-                                              f"{REFERENCE}, {length}")
-    for name in "1 thread", "8 threads", "8 that wait":
-        cases[f"{name}, 200 episodes, from 0"] = Case(
-            (*task, "--block", 200, "--optimizer", "from-0", *OPTIONS[name]),
-            f"{REFERENCE}, 200 episodes, from 0")
-    return cases
-
-
-def rewards():
-    """{name: case} of returns with so many rewards. With all of them (no episode has more than 200)
-    the script makes one update per episode, so they are compared with five and as many updates."""
-    few = "5 rewards, one update per episode"
-    given = {"1 reward": (1,), "2 rewards": (2,), "5 rewards": (5,), "10 rewards": (10,),
-             "20 rewards": (20,), few: (5, "--set", "Tmax", 200), "all rewards": (200,)}
-    return {name + end: Case((*task, "--set", "N_STEP_RETURN", *own),
-                             (few if name == "all rewards" else "5 rewards") + end)
-            for end, task in (("", CARTPOLE), (", corrected", CORRECTED))
-            for name, own in given.items()}
-
-
-def ages():
-    """{name: case} of eight learners whose gradients differ in age."""
-    cases = {}
-    for start, task in (("CartPole: ", CARTPOLE), ("CartPole, corrected: ", CORRECTED),
-                        ("Acrobot: ", ACROBOT),
-                        ("Acrobot, no momentum: ", (*ACROBOT, "--optimizer", "no-momentum"))):
-        for name, own in {REFERENCE: (), "all cores": ("--set", "SHARE_ONE_CORE", False),
-                          "segments in turn": ("--in-turn", "segments"),
-                          "updates in turn": ("--in-turn", "updates")}.items():
-            cases[start + name] = Case((*task, "--workers", 8, *own), start + REFERENCE)
-    return cases
-
-
-RATED = "1 thread", "8 threads", "8 that wait"
+    "CartPole": "--task cartpole", "Acrobot": "--task acrobot",
+    "two worlds": "--task worlds --max-frames 300000",
+    "from 0": "--optimizer from-0", "corrected": "--optimizer corrected",
+    "no momentum": "--optimizer no-momentum",
+    "1 thread": "--workers 1", "2 threads": "--workers 2", "8 threads": "--workers 8",
+    "32 threads": "--workers 32", "8 that wait": "--workers 8 --learners waiting",
+    "off-policy": "--off-policy", "8 of ga3c.py": "--workers 8 --learners ga3c",
+    "all cores": "--set SHARE_ONE_CORE False",
+    "rate × ½": "--rate 0.5", "rate × 1": "--rate 1", "rate × 2": "--rate 2",
+    "rate × 4": "--rate 4", "rate × 8": "--rate 8", "rate × 16": "--rate 16",
+    "8 in the same world": "--workers 8 --same-world",
+    "1 episode": "--block 1", "25 episodes": "--block 25", "50 episodes": "--block 50",
+    "200 episodes": "--block 200",
+    "segments in turn": "--in-turn segments", "updates in turn": "--in-turn updates",
+    "1 reward": "--set N_STEP_RETURN 1", "2 rewards": "--set N_STEP_RETURN 2",
+    "5 rewards": "--set N_STEP_RETURN 5", "10 rewards": "--set N_STEP_RETURN 10",
+    "20 rewards": "--set N_STEP_RETURN 20",
+    "all rewards": "--set N_STEP_RETURN 200",  # no episode has more
+    "one update per episode": "--set Tmax 200"}
+# {name: (words that all rows share, {a row: the rows that are compared with it, and itself})}
 TABLES = {
-    "cartpole": (learners(CARTPOLE, *MOST) | rates(CARTPOLE, *RATED)
-                 | rates(CARTPOLE, "8 that wait", factors=("8",))
-                 | learners(CARTPOLE, "8 threads, all cores")),
-    "from_0": (learners(FROM_0, *MOST) | rates(FROM_0, *RATED)
-               | learners(FROM_0, "8 of ga3c.py", "8 threads, all cores")),
-    "corrected": (learners(CORRECTED, *RATED)
-                  | rates(CORRECTED, "8 threads", "8 that wait", factors=("½", "2", "4", "8"))),
-    "acrobot": (learners(ACROBOT, *MOST)
-                | rates(ACROBOT, "8 threads", factors=("½", "2", "4", "8"))
-                | rates(ACROBOT, "8 that wait", factors=("½", "2", "4", "8", "16"))
-                | learners(ACROBOT, "8 threads, all cores")),
-    "tuned": tuned(), "two_worlds": two_worlds(), "ages": ages(), "rewards": rewards()}
+    "cartpole": ("CartPole", {"8 threads": [
+        "1 thread", "2 threads", "8 threads", "32 threads",
+        "8 that wait", "8 that wait, off-policy",
+        "1 thread, rate × ½", "1 thread, rate × 2", "1 thread, rate × 4",
+        "8 threads, rate × ½", "8 threads, rate × 2", "8 threads, rate × 4",
+        "8 that wait, rate × ½", "8 that wait, rate × 2", "8 that wait, rate × 4",
+        "8 that wait, rate × 8", "8 threads, all cores"]}),
+    "from_0": ("CartPole, from 0", {"8 threads": [
+        "1 thread", "2 threads", "8 threads", "32 threads",
+        "8 that wait", "8 that wait, off-policy",
+        "1 thread, rate × ½", "1 thread, rate × 2", "1 thread, rate × 4",
+        "8 threads, rate × ½", "8 threads, rate × 2", "8 threads, rate × 4",
+        "8 that wait, rate × ½", "8 that wait, rate × 2", "8 that wait, rate × 4",
+        "8 of ga3c.py", "8 threads, all cores"]}),
+    "corrected": ("CartPole, corrected", {"8 threads": [
+        "1 thread", "8 threads", "8 that wait",
+        "8 threads, rate × ½", "8 threads, rate × 2", "8 threads, rate × 4",
+        "8 threads, rate × 8",
+        "8 that wait, rate × ½", "8 that wait, rate × 2", "8 that wait, rate × 4",
+        "8 that wait, rate × 8"]}),
+    "acrobot": ("Acrobot", {"8 threads": [
+        "1 thread", "2 threads", "8 threads", "32 threads",
+        "8 that wait", "8 that wait, off-policy",
+        "8 threads, rate × ½", "8 threads, rate × 2", "8 threads, rate × 4",
+        "8 threads, rate × 8",
+        "8 that wait, rate × ½", "8 that wait, rate × 2", "8 that wait, rate × 4",
+        "8 that wait, rate × 8", "8 that wait, rate × 16", "8 threads, all cores"]}),
+    "tuned": ("", {
+        "CartPole: 8 threads, rate × 1": [
+            "CartPole: 8 threads, rate × 1", "CartPole: 8 that wait, rate × 4"],
+        "CartPole, corrected: 8 threads, rate × 2": [
+            "CartPole, corrected: 8 threads, rate × 2",
+            "CartPole, corrected: 8 that wait, rate × 4"],
+        "Acrobot: 8 threads, rate × 4": [
+            "Acrobot: 8 threads, rate × 4", "Acrobot: 8 that wait, rate × 8"]}),
+    "two_worlds": ("two worlds", {
+        "8 threads, 200 episodes": [
+            "1 thread, 200 episodes", "8 threads, 200 episodes",
+            "8 in the same world, 200 episodes",
+            "2 threads, 200 episodes", "32 threads, 200 episodes"],
+        "8 threads, 50 episodes": [
+            "1 thread, 50 episodes", "8 threads, 50 episodes", "8 in the same world, 50 episodes"],
+        "8 threads, 25 episodes": [
+            "1 thread, 25 episodes", "8 threads, 25 episodes", "8 in the same world, 25 episodes"],
+        "8 threads, 1 episode": [
+            "1 thread, 1 episode", "8 threads, 1 episode", "8 in the same world, 1 episode"],
+        "8 threads, 200 episodes, from 0": [
+            "1 thread, 200 episodes, from 0", "8 threads, 200 episodes, from 0",
+            "8 that wait, 200 episodes, from 0"]}),
+    "ages": ("", {f"{task}: 8 threads": [
+        f"{task}: 8 threads", f"{task}: all cores",
+        f"{task}: segments in turn", f"{task}: updates in turn"]
+        for task in ("CartPole", "CartPole, corrected", "Acrobot", "Acrobot, no momentum")}),
+    # With all rewards the script makes one update per episode.
+    "rewards": ("CartPole", {
+        "5 rewards": [
+            "1 reward", "2 rewards", "5 rewards", "10 rewards", "20 rewards",
+            "5 rewards, one update per episode"],
+        "5 rewards, one update per episode": ["all rewards"],
+        "5 rewards, corrected": [
+            "1 reward, corrected", "2 rewards, corrected", "5 rewards, corrected",
+            "10 rewards, corrected", "20 rewards, corrected",
+            "5 rewards, one update per episode, corrected"],
+        "5 rewards, one update per episode, corrected": ["all rewards, corrected"]})}
+
+
+def cases(table):
+    """{row: its options, as one string}"""
+    words, groups = TABLES[table]
+    return {row: " ".join(OPTIONS[word] for word in re.split(", |: ", f"{words}, {row}") if word)
+            for rows in groups.values() for row in rows}
+
+
+def references(table):
+    """{row: the row that it is compared with}"""
+    _, groups = TABLES[table]
+    return {row: reference for reference, rows in groups.items() for row in rows
+            if row != reference}
 
 
 def path(table):
     return HERE / "data" / f"{table}.json"
 
 
-def load(table):
-    """{name: the runs of that case}. The file has the options in place of the names, so a case with
-    other options is another case."""
-    runs = json.loads(path(table).read_text()) if path(table).exists() else {}
-    return {name: [Run(*run) for run in runs.get(" ".join(map(str, case.options)), [])]
-            for name, case in TABLES[table].items()}
+def load_runs(table):
+    """{row: its runs}. The file has the options in place of the row, so that a row with other
+    options is measured again."""
+    kept = json.loads(path(table).read_text()) if path(table).exists() else {}
+    return {row: [Run(*run) for run in kept.get(options, [])]
+            for row, options in cases(table).items()}
 
 
-def keep(runs, table):
-    results.keep({" ".join(map(str, TABLES[table][name].options)): own
-                  for name, own in runs.items()}, path(table))
-
-
-def learn(seed, *options):
-    """One run of a case."""
-    run = benchmark.learn(seed, HERE / "learners.py", "--test-episodes", 1, "--max-frames", LIMIT,
-                          *options)
+def learn(seed, options):
+    """One run with these options."""
+    run = launch.learn(seed, HERE / "learners.py", "--test-episodes", 1, "--max-frames", LIMIT,
+                     *options.split())
     seconds = round(run["learning"], 3) if run["learned"] else None
     return Run(run.get("frames"), seconds, run["failed"], run["gradients"], run.get("episodes"))
 
 
 def measure(table):
-    runs = load(table)
+    found = load_runs(table)
     for i in range(SEEDS):
-        for name, case in TABLES[table].items():
-            if len(runs[name]) == i:
-                runs[name].append(learn(FIRST_SEED[table] + i, *case.options))
-        keep(runs, table)
+        for row, options in cases(table).items():
+            if len(found[row]) == i:
+                found[row].append(learn(FIRST_SEED[table] + i, options))
+        results.keep({options: found[row] for row, options in cases(table).items()}, path(table))
 
 
 def compared(table):
-    """{case: its ratio to its reference, the bounds, p}; those that are a reference have none."""
-    runs = load(table)
-    frames = {name: results.column(runs[name], "frames") for name in runs}
+    """{row: its ratio to its reference, the bounds, p}"""
+    frames = {row: results.column(own, "frames") for row, own in load_runs(table).items()}
     return results.compare_all({
-        name: (frames[name], frames[case.reference]) for name, case in TABLES[table].items()
-        if name != case.reference and len(runs[name]) == len(runs[case.reference]) > 0},
-        paired=True)
+        row: (frames[row], frames[reference]) for row, reference in references(table).items()
+        if len(frames[row]) == len(frames[reference]) > 0}, paired=True)
 
 
 def show(table):
     """The rows of a table of the page of measurements."""
     ratios = compared(table)
-    for name, runs in load(table).items():
-        if not runs:
-            yield f"| {name} | not measured |"
+    for row, found in load_runs(table).items():
+        if not found:
+            yield f"| {row} | not measured |"
             continue
-        frames = results.column(runs, "frames")
+        frames = results.column(found, "frames")
         median = np.median(frames)
         yield "| {} | {} of {} | {} | {} | {} |".format(
-            name, np.isfinite(frames).sum(), len(runs),
+            row, np.isfinite(frames).sum(), len(found),
             f"{median:,.0f}" if np.isfinite(median) else "–",  # fewer than half have learned
-            results.ratio_in_words(*ratios[name]) if name in ratios else "1",
-            results.failed_in_words([run.failed for run in runs]))
+            results.ratio_in_words(*ratios[row]) if row in ratios else "1",
+            results.failed_in_words([run.failed for run in found]))
 
 
 def main():

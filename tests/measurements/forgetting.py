@@ -8,19 +8,17 @@ import argparse
 import collections
 import contextlib
 import io
-import sys
 import unittest.mock
 
-import benchmark
 import numpy as np
 import results
+from paths import HERE
 
-sys.path.insert(0, str(benchmark.VARIANTS))
 import learners
 import two_worlds
 from script import a3c
 
-DATA = benchmark.HERE / "data" / "forgetting.npz"
+DATA = HERE / "data" / "forgetting.npz"
 SEEDS = 50
 FRAMES, EVERY, EPISODES = 100_000, 2000, 5
 LATE = 40_000  # frames

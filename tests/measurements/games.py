@@ -6,10 +6,9 @@ each action is repeated by chance, one time in four.
 import argparse
 import collections
 import statistics
-import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "variants"))
+import paths  # so that the variants are found
 import pong  # first, because it chooses a setting of TensorFlow's
 import memory
 import memory_pong

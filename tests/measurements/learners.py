@@ -112,8 +112,7 @@ class OffPolicy(synchronous.Agent):
 BRAINS = {"nothing": a3c.LocalBrain, "segments": SegmentsInTurn, "updates": UpdatesInTurn}
 SERVERS = {"script": a3c.ParameterServer, "from-0": FromZeroServer, "corrected": CorrectedServer,
            "adam": AdamServer, "no-momentum": NoMomentumServer}
-KINDS = {"threads": (a3c, a3c.Agent), "waiting": (synchronous, a3c.Agent),
-            "waiting-off-policy": (synchronous, OffPolicy), "ga3c": (ga3c, a3c.Agent)}
+KINDS = {"threads": a3c, "waiting": synchronous, "ga3c": ga3c}
 
 
 def main(argv=None):
@@ -122,6 +121,8 @@ def main(argv=None):
     add("--task", choices=("cartpole", "worlds", "acrobot"), required=True)
     add("--learners", choices=KINDS, default="threads",
         help="those of the script (threads), of synchronous.py or of ga3c.py")
+    add("--off-policy", action="store_true",
+        help="let the last samples of learners that wait be used in the next round")
     add("--optimizer", choices=SERVERS, help="by default the script's, or Adam for acrobot")
     add("--rate", type=float, default=1, metavar="X", help="multiply the learning rate by X")
     add("--block", type=int, default=two_worlds.EPISODES, metavar="N",
@@ -140,6 +141,6 @@ def main(argv=None):
         environment = Acrobot
     a3c.LEARNING_RATE *= own.rate
     optimizer = own.optimizer or ("adam" if own.task == "acrobot" else "script")
-    program, agent = KINDS[own.learners]
-    return program.main(words, SERVERS[optimizer], brain_class=BRAINS[own.in_turn],
-                        agent_class=agent, environment_class=environment)
+    return KINDS[own.learners].main(
+        words, SERVERS[optimizer], brain_class=BRAINS[own.in_turn],
+        agent_class=OffPolicy if own.off_policy else a3c.Agent, environment_class=environment)

@@ -4,12 +4,10 @@ An environment whose episodes end after N steps stands in for CartPole; all else
 """
 import argparse
 import random
-import sys
-from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import paths  # so that the script is found
 import a3c_cartpole as a3c
 
 COLUMNS = "step", "r", "memory", "new samples (step: target)", "queue", "update", "pull"

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+import paths  # so that the script and the variants are found
 
 
 def compute(seconds):
@@ -62,7 +62,7 @@ def main():
     add("--notes", action="store_true", help="print all scores at the end, as JSON")
     own, words = parser.parse_known_args()
 
-    sys.path[:0] = [str(own.program.resolve().parent), str(ROOT), str(ROOT / "tests" / "variants")]
+    sys.path.insert(0, str(own.program.resolve().parent))
     program = importlib.import_module(own.program.stem)
     a3c = sys.modules["a3c_cartpole"]
     for name, value in own.set:

@@ -1,30 +1,30 @@
 """Speeds of the script and of distributed.py if each step waits or computes for longer."""
 import argparse
 
-import benchmark
-from benchmark import SCRIPT, VARIANTS
+import launch
+from paths import SCRIPT, VARIANTS
 
 
 def speed(program, *options):
     """Frames/s over ten seconds of a run, after its first ten."""
-    points = benchmark.points(program, "--max-frames", 10 ** 9, *options)
+    points = launch.points(program, "--max-frames", 10 ** 9, *options)
     begin = next(point for point in points if point.seconds > 10)
     end = next(point for point in points if point.seconds > begin.seconds + 10)
     points.close()  # this ends the run
-    return benchmark.slope(begin, end)
+    return launch.slope(begin, end)
 
 
 def main():
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     for how in "--sleep", "--compute":
-        benchmark.take_turns(f", {how[2:]} 1 ms more", speed, {
+        launch.take_turns(f", {how[2:]} 1 ms more", speed, {
             f"{n} learners": (SCRIPT, how, 0.001, "--workers", n) for n in (1, 2, 8, 32)}, 3)
     for seconds in 0, 0.0002, 0.001, 0.005:
         cases = {"script": (SCRIPT, "--compute", seconds)}
         for n in 1, 2:
             options = "--compute", seconds, "--processes", n
             cases[f"{n} processes"] = (VARIANTS / "distributed.py", *options)
-        benchmark.take_turns(f", a step computes {1000 * seconds:g} ms more", speed, cases, 3)
+        launch.take_turns(f", a step computes {1000 * seconds:g} ms more", speed, cases, 3)
 
 
 if __name__ == "__main__":

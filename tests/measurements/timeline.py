@@ -14,16 +14,12 @@ import collections
 import contextlib
 import functools
 import io
-import sys
-from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "variants")]
-import a3c_cartpole as a3c
+import paths  # so that the script is found
+from script import a3c, tf
 
-tf = a3c.tf
 # Of a pull or an update: when, by which thread (0, 1, ...), which version of the server's weights
 # the thread has pulled last, and which version its update makes (0 for a pull). A version is the
 # number of updates before it.

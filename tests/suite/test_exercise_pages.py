@@ -36,7 +36,7 @@ def test_our_answer_to_exercise_18_makes_pongs_samples(tmp_path, monkeypatch, rn
 
 def test_ratios_in_answers_are_those_measure_py_prints(capsys):
     """Such as "1.90 times the frames (1.71 to 2.10)" in the answer to an exercise."""
-    measure.show(measure.load())
+    measure.show(measure.load_runs())
     printed = capsys.readouterr().out
     found = 0
     for page in measure.PAGES:

@@ -44,7 +44,7 @@ def test_words_without_a_translation_are_an_error():
 
 def test_each_measured_exercise_has_a_name():
     names = json.loads((draw.HERE / "exercise_names.json").read_text(encoding="utf-8"))
-    assert set(names) == set(measure.load()) - set(measure.TOGETHER)
+    assert set(names) == set(measure.load_runs()) - set(measure.TOGETHER)
     assert list(map(int, names)) == sorted(map(int, names))
 
 
@@ -105,7 +105,7 @@ def test_the_pages_quote_the_run_they_draw():
 def test_the_pages_quote_a_hundred_runs():
     """How they learn on average, and the worst of them."""
     computed = recordings.statistics()
-    runs = measure.load()["0"]
+    runs = measure.load_runs()["0"]
     failed = measure.results.failed_in_words([run.failed for run in runs])
     says(MEASUREMENTS, f"{max(run.frames for run in runs):,} | {failed}")
     says(MEASUREMENTS,

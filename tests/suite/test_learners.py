@@ -88,7 +88,7 @@ def test_learners_that_wait_are_on_policy_unless_told(given_by_learners):
     """Given the script's Agent, synchronous.py makes it on-policy."""
     words = "--task", "cartpole", "--learners"
     assert given_by_learners(synchronous, *words, "waiting")["agent_class"] is a3c.Agent
-    agent = given_by_learners(synchronous, *words, "waiting-off-policy")["agent_class"]
+    agent = given_by_learners(synchronous, *words, "waiting", "--off-policy")["agent_class"]
     assert issubclass(agent, synchronous.Agent) and not agent.on_policy
 
 

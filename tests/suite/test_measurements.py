@@ -45,7 +45,7 @@ def test_the_benchmark_reads_the_scripts_speed(monkeypatch, capsys):
     ("two_worlds", "8 in the same world, 25 episodes")])
 def test_compare_py_starts_a_case_and_reads_it(table, case):
     """This run is too short to learn, or to be evaluated."""
-    run = compare.learn(0, *compare.TABLES[table][case].options, "--max-frames", 600)
+    run = compare.learn(0, compare.cases(table)[case] + " --max-frames 600")
     assert run[:3] == (None, None, 0) and 10 < run.gradients <= 600 and run.episodes is None
 
 
@@ -108,7 +108,7 @@ def test_a_curve_is_the_mean_of_the_latest_fifty_scores():
 
 def test_recorded_curves_end_when_their_runs_have_learned():
     """Those of the hundred runs in exercises.json. Before that they have a point on all frames."""
-    learned = measure.column(measure.load()["0"], "frames")
+    learned = measure.column(measure.load_runs()["0"], "frames")
     for curve, frames in zip(np.load(measure.CURVES)["means"], learned, strict=True):
         has_a_point = (0 < measure.GRID) & (measure.GRID < frames)
         np.testing.assert_array_equal(np.isfinite(curve), has_a_point)
