@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from helpers import (
     LEARNED, NOT_LEARNED, ROOT, Built, a3c, film_lengths, finish, put, refusal, run, start)
-from reference import forward
+from reference import forward, layer
+from scipy.special import softmax
 
 pytest.importorskip("gymnasium")  # classic Gym plays them, too, but names its games otherwise
 pytest.importorskip("ray")
@@ -154,12 +155,17 @@ def test_ga3c_without_one_of_its_threads_is_refused(monkeypatch, capsys, names):
 
 # Normalized states
 
+def shown(words, **names):
+    """All names after the page's program with these words in it has run, given these names."""
+    [program] = re.findall(rf"^```python\n([^`]*{words}[^`]*)^```", PAGE, re.M)
+    exec(program, names)
+    return names
+
+
 @pytest.fixture
 def normalized():
     """The classes of the page's program normalized.py."""
-    [program] = re.findall(r"^```python\n([^`]*tf.unstack[^`]*)^```", PAGE, re.M)
-    names = {"__name__": "normalized"}
-    exec(program, names)
+    names = shown("tf.unstack", __name__="normalized")
     return names["Server"], names["Brain"]
 
 
@@ -191,6 +197,23 @@ def test_the_policy_of_normalized_states_equals_numpy(normalized, rng):
     brain.pull_parameter_server()
     p, _ = forward(built.values(weights), ((s - mean) / spread).clip(-5, 5))
     np.testing.assert_allclose(brain.predict_p(s), p, rtol=1e-3)
+
+
+def test_normalized_states_go_into_the_pages_network(normalized, rng):
+    """Two layers of tanh units. In a server that inherits from both, its π equals NumPy's."""
+    network = shown("class Network", clipped=clipped, a3c=a3c, tf=a3c.tf)["Network"]
+
+    class Server(normalized[0], network):
+        pass
+    built = Built(0, server_class=Server, brain_class=normalized[1])
+    sums, *weights = built.server.weights
+    put(built.server.session, [sums], [np.array([[4.0], [0], [1]]) * np.ones(a3c.NUM_STATES)])
+    first, second, actor, critic = zip(*[iter(built.values(weights))] * 2)
+    s = rng.normal(size=(5, a3c.NUM_STATES))  # in standard deviations, twice as large
+    h = np.tanh(layer(np.tanh(layer(2 * s, *first)), *second))
+    brain = built.tester.environment.agent.brain
+    brain.pull_parameter_server()
+    np.testing.assert_allclose(brain.predict_p(s), softmax(layer(h, *actor), axis=1), 1e-4)
 
 
 @pytest.mark.parametrize("program", [synchronous, distributed])
