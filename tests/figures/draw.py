@@ -21,7 +21,6 @@ STYLE = {
     "legend.fontsize": 9.5, "legend.frameon": False, "figure.constrained_layout.use": True}
 THOUSANDS = "{x:,.0f}"  # how the frames on an axis are written
 ABOVE = {"loc": "outside upper left", "handletextpad": 0.4, "columnspacing": 1.4}  # a legend
-SHOWN_SEED = 0  # of the single runs in worlds.png
 BOX = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 2}
 
 
@@ -255,7 +254,7 @@ def draw_errors():
 
 
 def draw_worlds():
-    """The scores in two worlds: of one run each with one thread and with eight, and of all runs."""
+    """The scores in two worlds: of seed 0 with one thread and with eight, and of all runs."""
     data = np.load(ROOT / "tests" / "measurements" / "data" / "forgetting.npz")
     frames = data["frames"]
     one, eight, same = (f"{name}, 200 episodes" for name in
@@ -263,7 +262,7 @@ def draw_worlds():
     figure = plt.figure(figsize=(WIDTH, 4.4))
     panels = figure.subplot_mosaic([[one, "all"], [eight, "all"]], sharex=True)
     for case in one, eight:
-        run, panel = data[case][SHOWN_SEED].astype(float), panels[case]
+        run, panel = data[case][0].astype(float), panels[case]
         panel.set_title(f"{case.split(',')[0]}, one run")
         middle = 212 + 16 * run[:, 2]  # where the strip of episodes in each world is divided
         for i, color, bounds in (0, BLUE, (212, middle)), (1, ORANGE, (middle, 228)):
@@ -292,9 +291,10 @@ def draw_all(folder=PICTURES):
         with plt.rc_context({"font.family": FONTS[language]}):
             film.draw(target / "film.gif", language)
             plt.rcParams.update(STYLE)
-            drawn = {"run": draw_run, "baseline": draw_baseline, "worlds": draw_worlds}
+            drawn = {"run": draw_run, "baseline": draw_baseline, "worlds": draw_worlds,
+                     "threads": draw_threads}
             if language == "en":  # their pages are only in English
-                drawn |= {"errors": draw_errors, "hundred": draw_hundred, "threads": draw_threads,
+                drawn |= {"errors": draw_errors, "hundred": draw_hundred,
                           "knows": draw_knows, "exercises": draw_exercises}
             for name, draw in drawn.items():
                 save(draw(), target / f"{name}.png", language)

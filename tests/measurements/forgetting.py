@@ -95,10 +95,9 @@ def first(reached):
 
 
 # Of each run: the frames until both worlds had been played, the frames until an evaluation first
-# averaged 195 in both, whether one had been forgotten before that and, since LATE, the mean score
-# in the worse world, and in how many evaluations (%) one was forgotten: the mean was below 100 in
-# a world in which it had been 195 before
-Summary = collections.namedtuple("Summary", "played good forgot_before worse forgotten")
+# averaged 195 in both and, since LATE, the mean score in the worse world, and in how many
+# evaluations (%) one was forgotten: the mean was below 100 in a world in which it had been 195
+Summary = collections.namedtuple("Summary", "played good worse forgotten")
 
 
 def summarize(runs):
@@ -107,9 +106,8 @@ def summarize(runs):
     worse = scores.min(axis=2)
     once_good = np.maximum.accumulate(scores >= GOOD, axis=1)
     forgotten = (once_good & (scores < BAD)).any(axis=2)
-    frames, good = np.arange(1, 1 + worse.shape[1]) * EVERY, first(worse >= GOOD)
-    late, before = frames >= LATE, frames < good[:, np.newaxis]
-    return Summary(played, good, (forgotten & before).any(axis=1), worse[:, late].mean(axis=1),
+    late = np.arange(1, 1 + worse.shape[1]) * EVERY >= LATE
+    return Summary(played, first(worse >= GOOD), worse[:, late].mean(axis=1),
                    100 * forgotten[:, late].mean(axis=1))
 
 
@@ -118,27 +116,28 @@ def summaries():
         return {case: summarize(data[case]) for case in CASES}
 
 
-def p_values(found, name):
-    """{case: p} of the signed-rank test against eight threads, of one number of the summaries.
-    Holm's correction covers the four comparisons."""
+def p_values(found):
+    """{(case, number of the summaries): p} of the signed-rank test against eight threads. Holm's
+    correction covers the whole table."""
     references = {case: REFERENCE + case[case.index(","):] for case in found}
     return results.holm({
-        case: results.signed_rank_test(getattr(found[case], name), getattr(found[other], name))
-        for case, other in references.items() if case != other})
+        (case, name): results.signed_rank_test(getattr(found[case], name),
+                                               getattr(found[other], name))
+        for case, other in references.items() if case != other
+        for name in ("good", "worse", "forgotten")})
 
 
 def table():
     """The rows of the table on the page of measurements."""
     found = summaries()
-    p = {name: p_values(found, name) for name in ("good", "worse", "forgotten")}
+    p = p_values(found)
     for case, runs in found.items():
-        cells = {"good": f"{np.median(runs.good):,.0f}", "worse": f"{runs.worse.mean():.1f}",
+        cells = {"played": f"{np.median(runs.played):,.0f}",
+                 "good": f"{np.median(runs.good):,.0f}", "worse": f"{runs.worse.mean():.1f}",
                  "forgotten": f"{runs.forgotten.mean():.1f}%"}
         for name in cells:
-            if case in p[name]:
-                cells[name] += ", " + results.p_in_words(p[name][case])
-        cells = {"played": f"{np.median(runs.played):,.0f}", "good": cells["good"],
-                 "before": f"{runs.forgot_before.sum()} of {len(runs.good)}", **cells}
+            if (case, name) in p:
+                cells[name] += ", " + results.p_in_words(p[case, name])
         yield f"| {case} | {' | '.join(cells.values())} |"
 
 
