@@ -6,10 +6,10 @@ def forward(weights, s, active=None):
     """The policy (batch, 2) and the values (batch,) in the states s. active: which hidden units
     count (batch, 16); None: those above 0, as ReLU has it."""
     hidden_w, hidden_b, actor_w, actor_b, critic_w, critic_b = weights
-    h = s @ hidden_w + hidden_b
+    h = layer(s, hidden_w, hidden_b)
     h = h * (h > 0 if active is None else active)
-    e = np.exp(h @ actor_w + actor_b)
-    return e / e.sum(axis=1, keepdims=True), (h @ critic_w + critic_b)[:, 0]
+    e = np.exp(layer(h, actor_w, actor_b))
+    return e / e.sum(axis=1, keepdims=True), layer(h, critic_w, critic_b)[:, 0]
 
 
 def layer(x, w, b):

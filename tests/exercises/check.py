@@ -86,6 +86,7 @@ def play_rounds(program):
     """Let eight learners play. A round is what they do between two moves of the shared weights.
     Returns all rounds in their order, and for each action whether the learner's weights were
     outdated. A round: (the shared weights, {learner's brain: its samples})."""
+    # A program with new classes imports the script; a changed script is one itself.
     a3c = sys.modules["a3c_cartpole"] if hasattr(program, "a3c") else program
     rounds, outdated = {}, []
 

@@ -8,9 +8,11 @@ import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import recordings
+import measure_exercises as exercises
 from film import BLUE, GREEN, GREY, ORANGE, PINK, RED, image
-from recordings import HERE, ROOT, SMALL, load, measure, networks, smooth
+from recordings import HERE, ROOT, SMALL, load, networks, smooth
 from reference import forward
+from run_statistics import column
 from translate import FONTS, translate
 
 PICTURES = ROOT / ".github" / "pictures"
@@ -75,8 +77,8 @@ def draw_run():
 
 def draw_hundred():
     """How many of a hundred runs have learned, and the mean scores of those still learning."""
-    learned = measure.column(measure.load_runs()["0"], "frames")
-    frames, means = measure.GRID[1:], measure.load_curves()[:, 1:]
+    learned = column(exercises.load_runs()["0"], "frames")
+    frames, means = exercises.GRID[1:], exercises.load_curves()[:, 1:]
     most = frames < np.median(learned)  # are still learning
     figure, (top, bottom) = plt.subplots(2, figsize=(WIDTH, 4.2), sharex=True,
                                          height_ratios=[1, 2])
@@ -96,15 +98,15 @@ def draw_hundred():
 def draw_exercises():
     """A row for each exercise: the ratio of its median of frames to the unchanged script's."""
     names = json.loads((HERE / "exercise_names.json").read_text(encoding="utf-8"))
-    results = measure.load_runs()
-    compared = measure.compare_runs(results)
-    middle = np.median(measure.column(results["0"], "frames"))
-    limit = measure.LIMIT / middle
+    results = exercises.load_runs()
+    compared = exercises.compare_runs(results)
+    middle = np.median(column(results["0"], "frames"))
+    limit = exercises.LIMIT / middle
     rng = np.random.default_rng(0)
     figure, panel = plt.subplots(figsize=(WIDTH, 6.4))
     panel.axvline(1, color="black", linewidth=0.8)
     for row, number in enumerate(names):
-        frames = measure.column(results[number], "frames") / middle
+        frames = column(results[number], "frames") / middle
         height = row + rng.uniform(-0.25, 0.25, len(frames))
         panel.plot(frames, height, ".", color=GREY, alpha=0.35, markeredgewidth=0, markersize=7)
         for y in height[np.isinf(frames)]:

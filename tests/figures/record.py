@@ -109,24 +109,24 @@ def rollouts(weights, rng, state, number):
     """Play so many episodes on from this state of step 20. Returns their rewards, V, and the
     derivatives of log π(a|s), each (number, steps), and 0 from an episode's end on."""
     left = TIME_LIMIT - STEP
-    r, v, score = np.zeros((3, number, left + 1))
+    r, v, dlogp = np.zeros((3, number, left + 1))
     for i in range(number):
         states, actions, _ = play(weights, rng, state, left)
         n = len(actions)
         p, v[i, :n] = forward(weights, states[:-1])
-        score[i, :n] = actions - p[:, 1]
+        dlogp[i, :n] = actions - p[:, 1]
         r[i, n - 1] = -1 if STEP + n < TIME_LIMIT - 1 else 1
-    return r, v, score
+    return r, v, dlogp
 
 
 def record_rollouts(seed):
     """Many episodes that go on from one state, with the halfway network. For the pages we chose a
     state in which both actions are tried often, but not equally."""
     s, (_, weights) = STATE, networks()["halfway"]
-    r, v, score = rollouts(weights, np.random.default_rng(seed), s, ROLLOUTS)
+    r, v, dlogp = rollouts(weights, np.random.default_rng(seed), s, ROLLOUTS)
     returns = r @ GAMMA ** np.arange(r.shape[1])
     bootstrapped = GAMMA ** N_STEP_RETURN * v[:, N_STEP_RETURN]  # all last longer than that
-    pushes = score[:, 0] * [returns, returns - v[:, 0], bootstrapped - v[:, 0]]
+    pushes = dlogp[:, 0] * [returns, returns - v[:, 0], bootstrapped - v[:, 0]]
     keep("rollouts", {"state": s, "pushes": np.float32(pushes)})
 
 

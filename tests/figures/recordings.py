@@ -9,7 +9,7 @@ HERE = Path(__file__).resolve().parent
 DATA = HERE / "data"
 sys.path[:0] = [str(HERE.parent / "measurements"), str(HERE.parent / "exercises")]
 from paths import ROOT
-import measure
+import measure_exercises
 
 # The script has these, too, but importing it would import TensorFlow.
 GAMMA = 0.99
@@ -64,13 +64,13 @@ def pushes():
     return dict(zip(names, load("rollouts")["pushes"]))
 
 
-def updates(score, delta, weights):
+def updates(dlogp, delta, discounts):
     """The gradients of updates with ten independent samples, the first of ten rollouts, and of
     updates with ten successive steps, the first of one rollout (fewer if it ends sooner). An
-    advantage is the sum of delta, now and later, with these weights."""
-    advantages = [delta[:, t:] @ weights[:delta.shape[1] - t] for t in range(10)]
-    pushes = score[:, :10] * np.transpose(advantages)
-    steps = np.count_nonzero(score[:, :10], axis=1)
+    advantage is the sum of delta, now and later, with these discounts."""
+    advantages = [delta[:, t:] @ discounts[:delta.shape[1] - t] for t in range(10)]
+    pushes = dlogp[:, :10] * np.transpose(advantages)
+    steps = np.count_nonzero(dlogp[:, :10], axis=1)
     return pushes[:, 0].reshape(-1, 10).mean(axis=1), pushes.sum(axis=1) / steps
 
 
@@ -80,23 +80,21 @@ def error(gradients, unbiased):
     return Error(np.sqrt(np.mean((gradients - truth) ** 2)), np.mean(gradients - unbiased), truth)
 
 
-def errors(r, v, score):
+def errors(r, v, dlogp):
     """Of updates with many rollouts from one state, as an array that `load_errors` reads. r, v and
-    score (rollouts, steps) are 0 from the end of an episode on; score is the derivative of
-    log π(a|s)."""
+    dlogp, the derivative of log π(a|s), are (rollouts, steps), and 0 from an episode's end on."""
     delta = r[:, :-1] + GAMMA * v[:, 1:] - v[:, :-1]
     later = np.arange(delta.shape[1])
-    unbiased = updates(score, delta, GAMMA ** later)
+    unbiased = updates(dlogp, delta, GAMMA ** later)
     by_rewards = [GAMMA ** later * (later < n) for n in REWARDS]
     by_lambda = [(GAMMA * (1 - 1 / n)) ** later for n in REWARDS]
-    found = [[error(*pair) for pair in zip(updates(score, delta, weights), unbiased)]
-             for weights in by_rewards + by_lambda]
+    found = [[error(*pair) for pair in zip(updates(dlogp, delta, discounts), unbiased)]
+             for discounts in by_rewards + by_lambda]
     return np.reshape(found, (2, len(REWARDS), 2, 3)).transpose(2, 0, 1, 3)
 
 
 def load_errors():
-    """{one of KINDS: Error}. Each of its numbers is an array (40 states, n rewards or GAE, one of
-    REWARDS)."""
+    """{one of KINDS: Error}, whose numbers are arrays (40 states, n rewards or GAE, REWARDS)."""
     errors = load("states")["errors"]  # (states, kinds, ..., numbers)
     return {kind: Error(*np.moveaxis(errors[:, i], -1, 0)) for i, kind in enumerate(KINDS)}
 
@@ -109,7 +107,7 @@ def statistics():
     found["mean scores while the critic's loss is small"] = scores.min(), scores.max()
     for thousand in 7, 38:
         found[f"median score after {thousand},000 frames"] = (
-            np.nanmedian(measure.load_curves()[:, thousand]))
+            np.nanmedian(measure_exercises.load_curves()[:, thousand]))
     for name, push in pushes().items():
         found[f"{name}: standard deviation"] = push.std()
         found[f"{name}: mean"] = push.mean()

@@ -9,7 +9,7 @@ import signal
 import statistics
 from pathlib import Path
 
-import results
+import run_statistics
 from launch import learn, program_speed, take_turns
 from paths import HERE, ROOT, SCRIPT, VARIANTS
 
@@ -30,9 +30,11 @@ def variants():
     """Variants beside the script; GA3C for hidden layers of several sizes, and for Pong."""
     frames = {"clipped": 40_000, "memory": 10_000, "pendulum": 20_000, "ga3c": 40_000,
               "synchronous": 40_000, "pong": 2000, "memory_pong": 2000}
-    take_turns("", program_speed, {"a3c_cartpole": (SCRIPT, 40_000), **{
-        name: (VARIANTS / f"{name}.py", n) for name, n in frames.items()},
-        "ga3c, all cores": (VARIANTS / "ga3c.py", 40_000, "--set", "SHARE_ONE_CORE", False)}, 5)
+    cases = {name: (VARIANTS / f"{name}.py", n) for name, n in frames.items()}
+    all_cores = 40_000, "--set", "SHARE_ONE_CORE", False
+    take_turns("", program_speed, {
+        "a3c_cartpole": (SCRIPT, 40_000), **cases, "a3c_cartpole, all cores": (SCRIPT, *all_cores),
+        "ga3c, all cores": (VARIANTS / "ga3c.py", *all_cores)}, 5)
     for units in 16, 64, 256, 1024:
         options = 40_000, "--set", "HIDDEN_UNITS", units
         take_turns(f", {units} hidden units", program_speed, {
@@ -46,17 +48,17 @@ def variants():
 
 def learning(seeds, program, options):
     runs = [learn(seed, program, *options) for seed in range(seeds)]
-    learned = [run for run in runs if run["learned"]]
-    failed = [run["failed"] for run in runs]
+    learned = [run for run in runs if run.frames]
+    failed = [run.failed for run in runs]
     print(f"seeds that learned: {len(learned)} of {seeds}")
-    print(f"evaluations failed: {results.failed_in_words(failed)}")
+    print(f"evaluations failed: {run_statistics.failed_in_words(failed)}")
     for name, key, form in (
             ("mean score of the policy in 100 episodes", "policy", ".1f"),
             ("frames until fifty episodes average 100", "early", ",.0f"),
             ("frames", "frames", ",.0f"), ("episodes", "episodes", ",.0f"),
-            ("seconds from the start to the learned policy", "from launch", ".1f"),
+            ("seconds from the start to the learned policy", "seconds", ".1f"),
             ("of these: learning", "learning", ".1f")):
-        values = [run[key] for run in learned]
+        values = [getattr(run, key) for run in learned]
         if values and None not in values:
             worst = min(values) if key == "policy" else max(values)
             print(f"{name}: median {statistics.median(values):{form}}, worst {worst:{form}}")

@@ -1,84 +1,109 @@
-"""Does V run away if gradients are clipped? python tests/measurements/clipping.py [SEEDS]
+"""Does V run away if gradients are clipped? python tests/measurements/clipping.py [--measure]
 
 For each way of clipping, runs of clipped.py: how many don't learn, and how large |V| gets in an
 update, although no return exceeds 1. Also: how many gradients are clipped, and what share of the
-large ones belongs to updates with the end of an episode.
+large ones belongs to updates with the end of an episode. The results go into data/clipping.json.
+Without --measure it only shows them.
 """
 import argparse
 import collections
 import contextlib
 import io
+import json
 import re
-import statistics
 
-import paths  # so that the variants are found
+import numpy as np
+import run_statistics
+from paths import HERE
+
 import clipped
-from script import a3c, np, tf
+from script import a3c, tf
 
-CASES = [  # what is clipped: updates with the end of an episode, or others; the norm; the rate
-    ("both", np.inf, 1), ("both", 5, 1), ("both", 2, 1), ("both", 1, 1), ("both", 0.5, 1),
-    ("both", 0.5, 0.4), ("both", np.inf, 3), ("both", 0.25, 1), ("end", 0.25, 1),
-    ("other", 0.25, 1)]
+DATA = HERE / "data" / "clipping.json"
+LARGE = 0.5  # a gradient's norm, unless it is clipped to less
+# {name: which updates are clipped ("all", or those with the end of an episode, or without), to
+# which norm, by what the learning rate is multiplied, and the number of seeds}
+CASES = {
+    "not clipped": ("all", np.inf, 1, 100), "5": ("all", 5, 1, 100), "2": ("all", 2, 1, 100),
+    "1": ("all", 1, 1, 100), "0.5": ("all", 0.5, 1, 100),
+    "all updates to 0.25": ("all", 0.25, 1, 40),
+    "only those with the end of an episode to 0.25": ("end", 0.25, 1, 40),
+    "only the others to 0.25": ("no end", 0.25, 1, 40),
+    "not clipped, three times the learning rate": ("all", np.inf, 3, 60)}
+# The numbers after largest_v count updates: all, those whose gradient is above the norm, the large
+# ones, those with the end of an episode, and the large ones among these
+Run = collections.namedtuple("Run", "learned frames largest_v updates above large ends large_ends")
 
 
-Run = collections.namedtuple("Run", "learned frames largest_v updates")
-# The norm of its gradient, and whether one of its samples is at the end of an episode
-Update = collections.namedtuple("Update", "norm end")
-
-
-def run(what, limit, seed):
-    """Returns what one run of this case has given."""
+def run(seed, which, limit, rate):
+    """One run of a case."""
     updates, values = [], []
 
     class Server(clipped.FallingRate):
         def build_update(self, gradients):
-            graph = tf.get_default_graph()
+            graph = tf.get_default_graph()  # the placeholder of the brain whose update this is:
             discount = graph.get_tensor_by_name(graph.get_name_scope() + "/discount:0")
             end = tf.reduce_any(tf.equal(discount, 0.0))
             norm = tf.global_norm(gradients)
-            clips = {"both": True, "end": end, "other": tf.logical_not(end)}[what]
+            clips = {"all": True, "end": end, "no end": tf.logical_not(end)}[which]
             too_large = tf.logical_and(norm > limit, clips)
             factor = tf.where(too_large, limit / norm, tf.ones_like(norm))
-            note = tf.py_func(lambda *update: updates.append(Update(*update)), [norm, end], [])
+            note = tf.py_func(lambda *update: updates.append(update), [norm, end], [])
             with tf.control_dependencies([note]):
                 return super().build_update([g * factor for g in gradients])
 
     class Brain(a3c.LocalBrain):
         def build_loss(self, p, v, a, target):
-            note = tf.py_func(lambda v: values.append(np.abs(v).max()), [v], [])
+            note = tf.py_func(lambda v: values.append(float(np.abs(v).max())), [v], [])
             with tf.control_dependencies([note]):
                 return super().build_loss(p, tf.identity(v), a, target)
 
+    a3c.configure()  # puts back the rate that the run before has multiplied
+    a3c.configure(LEARNING_RATE=a3c.LEARNING_RATE * rate)
     with contextlib.redirect_stdout(io.StringIO()) as out:
         words = f"--render none --test-episodes 1 --seed {seed}"
         status = a3c.main(words.split(), Server, Brain)
     frames = int(re.search(r"earned after (\d+) frames", out.getvalue())[1])
-    return Run(status == 0, frames, max(values), updates)
+    norms, ends = np.transpose(updates)
+    large, ends = norms > min(limit, LARGE), ends > 0
+    counts = len(norms), sum(norms > limit), sum(large), sum(ends), sum(large & ends)
+    return Run(status == 0, frames, max(values), *map(int, counts))
+
+
+def load_runs():
+    """{case: its runs}"""
+    kept = json.loads(DATA.read_text()) if DATA.exists() else {}
+    return {case: [Run(*numbers) for numbers in kept.get(case, [])] for case in CASES}
+
+
+def measure():
+    found = load_runs()
+    for case, (*how, seeds) in CASES.items():
+        for seed in range(len(found[case]), seeds):
+            found[case].append(run(seed, *how))
+        run_statistics.keep(found, DATA)
+        print(*show(case, found[case]), flush=True)
 
 
 def show(case, runs):
-    what, limit, rate = case
+    """What the page on variants says of a case."""
+    total = Run(*np.sum(runs, axis=0))
     values = [run.largest_v for run in runs]
-    updates = [update for run in runs for update in run.updates]
-    large = [update for update in updates if update.norm > min(limit, 0.5)]
-    clipped = np.mean([update.norm > limit for update in updates])
-    ends_of_large, ends = (np.mean([update.end for update in of]) for of in (large, updates))
-    print(f"{what} {limit}, rate times {rate}: "
-          f"{sum(not run.learned for run in runs)} of {len(runs)} not learned; "
-          f"|V| median {statistics.median(values):.2f}, worst {max(values):,.1f}; "
-          f"frames {statistics.median(run.frames for run in runs):,.0f}; clipped {clipped:.2%}; "
-          f"with an end: {ends_of_large:.0%} of the large ones, {ends:.0%} of all", flush=True)
+    yield (f"{case}: {len(runs) - total.learned:.0f} of {len(runs)} not learned; "
+           f"|V| median {np.median(values):.1f}, worst {max(values):,.1f}, "
+           f"above 2 in {np.sum(np.array(values) > 2)} runs; "
+           f"norm too large in {total.above / total.updates:.2%} of the updates; with an end: "
+           f"{total.large_ends / total.large:.0%} of the large ones, "
+           f"{total.ends / total.updates:.0%} of all")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("seeds", type=int, nargs="?", default=100, metavar="SEEDS")
-    seeds = parser.parse_args().seeds
-    for case in CASES:
-        what, limit, rate = case
-        a3c.configure()
-        a3c.configure(LEARNING_RATE=a3c.LEARNING_RATE * rate)
-        show(case, [run(what, limit, seed) for seed in range(seeds)])
+    parser.add_argument("--measure", action="store_true", help="measure what is missing, and show")
+    if parser.parse_args().measure:
+        measure()
+    for case, runs in load_runs().items():
+        print(*show(case, runs) if runs else [f"{case}: not measured"])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 TABLE is one of those below, such as cartpole or ages (how much old gradients cost). Each case
 learns with seeds 0 to 49 (tuned: 50 to 99), and the cases take turns. The results go into
 data/TABLE.json. What is in there already isn't measured again. Without a TABLE, it only shows all
-of them.
+of them; with --commands it shows how to repeat one run of each row.
 """
 import argparse
 import collections
@@ -12,16 +12,16 @@ import re
 
 import launch
 import numpy as np
-import results
+import run_statistics
 from paths import HERE
 
+LEARNERS = HERE / "compare_learners.py"
 SEEDS = 50
-FIRST_SEED = collections.defaultdict(int, tuned=50)
+FIRST_SEED = {"tuned": 50}
 LIMIT = 400_000  # frames; a run that needs more hasn't learned
-# What a run took to learn (None: it didn't), the evaluations that failed, and the updates. The
-# pages only need frames and failed.
-Run = collections.namedtuple("Run", "frames seconds failed gradients episodes")
-# The words of which a table's rows are named: what runner.py and learners.py are told
+# The frames that a run took to learn (None: it didn't), and its evaluations that failed
+Run = collections.namedtuple("Run", "frames failed")
+# The words of which a table's rows are named: what runner.py and compare_learners.py are told
 OPTIONS = {
     "CartPole": "--task cartpole", "Acrobot": "--task acrobot",
     "two worlds": "--task worlds --max-frames 300000",
@@ -138,10 +138,9 @@ def load_runs(table):
 
 def learn(seed, options):
     """One run with these options."""
-    run = launch.learn(seed, HERE / "learners.py", "--test-episodes", 1, "--max-frames", LIMIT,
-                     *options.split())
-    seconds = round(run["learning"], 3) if run["learned"] else None
-    return Run(run.get("frames"), seconds, run["failed"], run["gradients"], run.get("episodes"))
+    result = launch.learn(seed, LEARNERS, "--test-episodes", 1, "--max-frames", LIMIT,
+                          *options.split())
+    return Run(result.frames, result.failed)
 
 
 def measure(table):
@@ -149,14 +148,15 @@ def measure(table):
     for i in range(SEEDS):
         for row, options in cases(table).items():
             if len(found[row]) == i:
-                found[row].append(learn(FIRST_SEED[table] + i, options))
-        results.keep({options: found[row] for row, options in cases(table).items()}, path(table))
+                found[row].append(learn(FIRST_SEED.get(table, 0) + i, options))
+        run_statistics.keep({options: found[row] for row, options in cases(table).items()},
+                            path(table))
 
 
 def compared(table):
     """{row: its ratio to its reference, the bounds, p}"""
-    frames = {row: results.column(own, "frames") for row, own in load_runs(table).items()}
-    return results.compare_all({
+    frames = {row: run_statistics.column(own, "frames") for row, own in load_runs(table).items()}
+    return run_statistics.compare_all({
         row: (frames[row], frames[reference]) for row, reference in references(table).items()
         if len(frames[row]) == len(frames[reference]) > 0}, paired=True)
 
@@ -168,21 +168,28 @@ def show(table):
         if not found:
             yield f"| {row} | not measured |"
             continue
-        frames = results.column(found, "frames")
+        frames = run_statistics.column(found, "frames")
         median = np.median(frames)
         yield "| {} | {} of {} | {} | {} | {} |".format(
             row, np.isfinite(frames).sum(), len(found),
             f"{median:,.0f}" if np.isfinite(median) else "–",  # fewer than half have learned
-            results.ratio_in_words(*ratios[row]) if row in ratios else "1",
-            results.failed_in_words([run.failed for run in found]))
+            run_statistics.ratio_in_words(*ratios[row]) if row in ratios else "1",
+            run_statistics.failed_in_words([run.failed for run in found]))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=", ".join(TABLES))
+    parser.add_argument("--commands", action="store_true", help="show a command for each row")
     args = parser.parse_args()
     if unknown := set(args.tables) - set(TABLES):
         parser.error(f"there is no table {', '.join(sorted(unknown))}")
+    if args.commands:
+        for table in args.tables or TABLES:
+            for row, options in cases(table).items():
+                print(f"{table}, {row}: python {HERE / 'runner.py'} {LEARNERS} --render none "
+                      f"--seed {FIRST_SEED.get(table, 0)} --max-frames {LIMIT} {options}")
+        return
     for table in args.tables:
         measure(table)
     for table in TABLES:

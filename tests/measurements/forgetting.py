@@ -11,10 +11,10 @@ import io
 import unittest.mock
 
 import numpy as np
-import results
+import run_statistics
 from paths import HERE
 
-import learners
+import compare_learners
 import two_worlds
 from script import a3c
 
@@ -29,7 +29,7 @@ REFERENCE = "8 threads"
 CASES = {f"{name}, {block} episodes": (number, environment, block) for block in (200, 25)
          for name, number, environment in (
              ("1 thread", 1, two_worlds.Environment), ("8 threads", 8, two_worlds.Environment),
-             ("8 in the same world", 8, learners.SameWorld))}
+             ("8 in the same world", 8, compare_learners.SameWorld))}
 
 
 class Progress(a3c.Progress):
@@ -100,36 +100,36 @@ def first(reached):
 Summary = collections.namedtuple("Summary", "played good worse forgotten")
 
 
-def summarize(runs):
+def summarize(runs, late=LATE, bad=BAD):
     scores, in_world_1 = runs[:, :, :2].astype(float), runs[:, :, 2].astype(float)
     played = np.maximum(first(in_world_1 > 0), first(in_world_1 < 1))
     worse = scores.min(axis=2)
     once_good = np.maximum.accumulate(scores >= GOOD, axis=1)
-    forgotten = (once_good & (scores < BAD)).any(axis=2)
-    late = np.arange(1, 1 + worse.shape[1]) * EVERY >= LATE
-    return Summary(played, first(worse >= GOOD), worse[:, late].mean(axis=1),
-                   100 * forgotten[:, late].mean(axis=1))
+    forgotten = (once_good & (scores < bad)).any(axis=2)
+    counted = np.arange(1, 1 + worse.shape[1]) * EVERY >= late
+    return Summary(played, first(worse >= GOOD), worse[:, counted].mean(axis=1),
+                   100 * forgotten[:, counted].mean(axis=1))
 
 
-def summaries():
+def summaries(**limits):
     with np.load(DATA) as data:
-        return {case: summarize(data[case]) for case in CASES}
+        return {case: summarize(data[case], **limits) for case in CASES}
 
 
 def p_values(found):
     """{(case, number of the summaries): p} of the signed-rank test against eight threads. Holm's
     correction covers the whole table."""
     references = {case: REFERENCE + case[case.index(","):] for case in found}
-    return results.holm({
-        (case, name): results.signed_rank_test(getattr(found[case], name),
+    return run_statistics.holm({
+        (case, name): run_statistics.signed_rank_test(getattr(found[case], name),
                                                getattr(found[other], name))
         for case, other in references.items() if case != other
         for name in ("good", "worse", "forgotten")})
 
 
-def table():
-    """The rows of the table on the page of measurements."""
-    found = summaries()
+def table(**limits):
+    """The rows of the table on the page of measurements, or of another with other limits."""
+    found = summaries(**limits)
     p = p_values(found)
     for case, runs in found.items():
         cells = {"played": f"{np.median(runs.played):,.0f}",
@@ -137,7 +137,7 @@ def table():
                  "forgotten": f"{runs.forgotten.mean():.1f}%"}
         for name in cells:
             if (case, name) in p:
-                cells[name] += ", " + results.p_in_words(p[case, name])
+                cells[name] += ", " + run_statistics.p_in_words(p[case, name])
         yield f"| {case} | {' | '.join(cells.values())} |"
 
 
@@ -147,6 +147,9 @@ def main():
     if parser.parse_args().measure:
         measure()
     print(*table(), sep="\n")
+    for late in 20_000, 60_000:
+        for bad in 50, 150:
+            print(f"from {late:,} frames on, below {bad}:", *table(late=late, bad=bad), sep="\n")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,11 @@ from pathlib import Path
 from paths import HERE
 
 Point = collections.namedtuple("Point", "frames seconds")  # how far a run is at a line it prints
+# What a run took to learn (None: it didn't): frames, episodes, seconds from its launch and, of
+# these, of learning. Then its policy's mean score in the test episodes, the evaluations that
+# failed, the frames when fifty episodes first averaged 100, and each episode's frames and score.
+Result = collections.namedtuple("Result", "frames episodes seconds learning policy failed early "
+                                          "scores")
 
 
 def lines(program, *options):
@@ -71,21 +76,23 @@ def early(scores):
 
 
 def learn(seed, program, *options):
-    """What one run of a program says, with the seconds to the learned policy and all scores."""
-    result, text = {"seed": seed, "learned": False}, ""
-    for line, seconds in lines(program, "--notes", "--seed", seed, "--test-episodes", 100,
-                               *options):
+    """Let a program learn. Returns its result, and prints it on stderr, without the scores."""
+    text, seconds = "", None
+    for line, now in lines(program, "--notes", "--seed", seed, "--test-episodes", 100, *options):
         text += line
-        if match := re.match(r"Learned after (\d+) frames, (\d+) episodes", line):
-            result |= {"learned": True, "frames": int(match[1]), "episodes": int(match[2]),
-                       "from launch": seconds}
+        if line.startswith("Learned after "):
+            seconds = now
     if "earned after" not in text:
         sys.exit(f"seed {seed}: {Path(program).name} neither learned nor gave up")
     notes = json.loads(re.search(r"^\{.*", text, re.M)[0])
-    result["learning"], result["gradients"] = notes["seconds"], notes["gradients"]
+    frames = episodes = learning = None
+    if learned := re.search(r"^Learned after (\d+) frames, (\d+) episodes", text, re.M):
+        frames, episodes = map(int, learned.groups())
+        learning = notes["seconds"]
     scores = re.findall(r"^Test episode \d+: score (-?[\d.]+)", text, re.M)
-    result["policy"] = statistics.mean(map(float, scores)) if scores else 0
-    result["failed"] = text.count("Evaluation: ") - result["learned"]
-    result["early"] = early(notes["scores"])
-    print(result, file=sys.stderr, flush=True)
-    return {**result, "scores": notes["scores"]}
+    policy = statistics.mean(map(float, scores)) if scores else 0
+    failed = text.count("Evaluation: ") - bool(learned)
+    result = Result(frames, episodes, seconds, learning, policy, failed, early(notes["scores"]),
+                    notes["scores"])
+    print(f"seed {seed}:", result._replace(scores="..."), file=sys.stderr, flush=True)
+    return result

@@ -30,18 +30,11 @@ def slower_environment(a3c, wait, seconds):
 
 
 def progress_with_notes(a3c, notes):
-    """Notes each episode's frames at its end and its score, the number of gradients, and when the
-    last evaluation ended."""
+    """Notes each episode's frames at its end and its score, and when the last evaluation ended."""
     class Progress(a3c.Progress):
         def episode_ended(self, score):
             notes["scores"].append((self.frames, float(score)))
             return super().episode_ended(score)
-
-        def add_to_curves(self, numbers):
-            if "gradient" in numbers:
-                with self.changed:
-                    notes["gradients"] += 1
-            super().add_to_curves(numbers)
 
         def evaluated(self, passed):
             notes["seconds"] = self.seconds()
@@ -59,7 +52,7 @@ def main():
     either.add_argument("--sleep", metavar="S", type=float, help="each step waits S seconds longer")
     either.add_argument("--compute", metavar="S", type=float,
                         help="each step computes S seconds longer")
-    add("--notes", action="store_true", help="print all scores at the end, as JSON")
+    add("--notes", action="store_true", help="print scores and seconds at the end")
     own, words = parser.parse_known_args()
 
     sys.path.insert(0, str(own.program.resolve().parent))
@@ -69,7 +62,7 @@ def main():
         if name not in a3c.constants():
             parser.error(f"the script has no constant {name}")
         setattr(a3c, name, ast.literal_eval(value))
-    classes, notes = {}, {"scores": [], "gradients": 0, "seconds": None}
+    classes, notes = {}, {"scores": [], "seconds": None}
     if own.sleep is not None:
         classes["environment_class"] = slower_environment(a3c, time.sleep, own.sleep)
     elif own.compute is not None:

@@ -152,22 +152,22 @@ def show_cosines(title, **settings):
 
 def main():
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
-    import learners  # the tests use the rest with versions of Gym that have no Acrobot-v1
+    import compare_learners  # the tests use the rest with versions of Gym that have no Acrobot-v1
 
-    class AcrobotServer(Server, learners.AdamServer):
+    class AcrobotServer(Server, compare_learners.AdamServer):
         pass
 
-    class SegmentsInTurn(learners.SegmentsInTurn, Brain):
+    class SegmentsInTurn(compare_learners.SegmentsInTurn, Brain):
         pass
 
-    class UpdatesInTurn(learners.UpdatesInTurn, Brain):
+    class UpdatesInTurn(compare_learners.UpdatesInTurn, Brain):
         pass
 
-    class ComparedInTurn(learners.UpdatesInTurn, Comparing):
+    class ComparedInTurn(compare_learners.UpdatesInTurn, Comparing):
         pass
-    for task, settings in (("CartPole", {}),
-                           ("Acrobot", {"server": AcrobotServer, "environment": learners.Acrobot,
-                                        **learners.ACROBOT})):
+    acrobot = {"server": AcrobotServer, "environment": compare_learners.Acrobot,
+               **compare_learners.ACROBOT}
+    for task, settings in ("CartPole", {}), ("Acrobot", acrobot):
         show(f"{task}, sharing a core", **settings)
         show(f"{task}, on all cores", **settings, SHARE_ONE_CORE=False)
         show(f"{task}, segments in turn", **settings, brain=SegmentsInTurn)

@@ -20,12 +20,13 @@ FAULTS = {
     # test_clipped.py
     "test_play_says_nothing_of_a_rate": [
         ("clipped.FallingRate.initialize", " and not self.progress.options.play", "")],
-    "test_an_update_equals_numpy": [("clipped.Clipping.build_update", "self.max_norm", "1e9")],
+    "test_a_clipped_update_equals_numpy": [
+        ("clipped.Clipping.build_update", "self.max_norm", "1e9")],
     "test_clipped_ends_where_its_rate_is_0": [
         ("clipped.FallingRate.initialize", "self.progress.max_frames > self.anneal_frames", "True"),
         ("clipped.FallingRate.initialize", ".max_frames = ", ".others = ")],
     # test_distributed.py
-    "test_ray_starts_what_was_asked_for": [
+    "test_rays_processes_need_no_free_core": [
         ("processes.start_ray", "ray.init(address,", 'ray.init("local",'),
         ("processes.Supervisor.start_workers", "num_cpus=0, max_retries=3", "max_retries=3"),
         ("processes.Supervisor.start", "progress.options.workers = ", "_ = ")],
@@ -308,7 +309,7 @@ FAULTS = {
     "test_the_policy_of_normalized_states_equals_numpy": [
         ("LocalBrain._build_model", "self.server._build_model()",
          "ParameterServer._build_model(self.server)")],
-    "test_a_variable_outside_the_loss_stays": [
+    "test_a_layer_without_gradients_does_no_harm": [
         ("LocalBrain._build_graph", ', unconnected_gradients="zero"', "")],
     "test_constants_may_be_numbers_of_numpy": [("constants", "np.generic, ", "")],
     "test_all_threads_end_whichever_fails_first": [

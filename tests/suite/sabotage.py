@@ -70,7 +70,7 @@ def stale():
             yield f"{test}: {fault.place}: {error}"
 
 
-def run(tests, path, text, seconds):
+def run(chosen, path, text, seconds):
     """Run tests on a copy of the project with this text in `path`: what came of it, and words."""
     with tempfile.TemporaryDirectory() as folder:
         for part in "tests", ".github":  # the tests of check.py read the pages
@@ -79,7 +79,7 @@ def run(tests, path, text, seconds):
             shutil.copy(ROOT / file, folder)
         Path(folder, path).write_text(text, encoding="utf-8")
         command = [sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider",
-                   "-m", "", *tests]  # the long ones, too
+                   "-m", "", *chosen]  # the long ones, too
         with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True,
                               stderr=subprocess.STDOUT, start_new_session=True) as process:
             try:

@@ -37,8 +37,9 @@ def test_a_loss_with_memory_has_generalized_advantages(
 @pytest.mark.parametrize("n", [20, 5])
 @pytest.mark.parametrize("terminal", [True, False])
 def test_returns_reach_to_their_segments_end(monkeypatch, rng, n, terminal):
-    """Or for n steps, if these are fewer. If the last step is terminal, V after it doesn't count.
-    47 steps are segments of 20 (Pong's Tmax), 20 and 7. The state of step t is the number t."""
+    """A return ends with its segment, or after n rewards. After a terminal step V doesn't count.
+    Here 47 steps are segments of 20 (Pong's Tmax), 20 and 7; the state of step t is the number
+    t."""
     monkeypatch.setattr(a3c, "Tmax", 20)
     monkeypatch.setattr(a3c, "N_STEP_RETURN", n)
     brain = a3c.LocalBrain.__new__(a3c.LocalBrain)  # its queue needs no network

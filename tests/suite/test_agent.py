@@ -60,7 +60,8 @@ def test_actions_are_random_with_epsilon_else_follow_policy(monkeypatch, frame, 
 
 @pytest.mark.parametrize("p, likeliest", [([0.4, 0.6], 1), ([0.5, 0.5], 0)])
 def test_greedy_play_takes_the_likeliest_action(p, likeliest):
-    """Always, and of equally likely ones the first."""
+    """Evaluations and films draw nothing at random. Of equally likely actions the first is
+    taken."""
     agent = new_agent(p)
     assert [agent.act_greedily(STATE) for _ in range(9)] == [likeliest] * 9
     [asked] = agent.brain.predict_p.call_args.args

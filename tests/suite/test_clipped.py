@@ -14,8 +14,8 @@ import clipped
     (clipped.Clipping, 0.5, 150_000), (clipped.Clipping, 50, 150_000),
     (clipped.FallingRate, 0.5, 150_000), (clipped.Server, 0.5, 150_000),
     (clipped.Server, 0.5, 400_000)])
-def test_an_update_equals_numpy(monkeypatch, rng, server_class, max_norm, frames):
-    """With gradients clipped at a norm of 0.5 (50 clips none), a rate that falls to 0, or both."""
+def test_a_clipped_update_equals_numpy(monkeypatch, rng, server_class, max_norm, frames):
+    """Gradients are clipped at a norm of 0.5 (50 clips none), the rate falls to 0, or both."""
     monkeypatch.setattr(clipped.Clipping, "max_norm", max_norm)
     built = Built(1, server_class=server_class)
     randomize(built.server.session, built.brains[0].weights, rng)
@@ -39,7 +39,8 @@ def test_an_update_equals_numpy(monkeypatch, rng, server_class, max_norm, frames
     (40_000, 290_000, ""),
     (60_000, 300_000, "The learning rate is 0 after 300000 frames, and the run ends\n")])
 def test_clipped_ends_where_its_rate_is_0(monkeypatch, capsys, max_frames, end, said):
-    """At 300,000 frames, with those of earlier runs (here 250,000). It says so at its start."""
+    """After 300,000 frames nothing more can be learned, so the run ends, and says so at its start.
+    The 250,000 frames of an earlier run count."""
     def continue_after_250_000_frames(server):
         server.progress.max_frames += 250_000
     monkeypatch.setattr(a3c.ParameterServer, "initialize", continue_after_250_000_frames)
@@ -48,7 +49,7 @@ def test_clipped_ends_where_its_rate_is_0(monkeypatch, capsys, max_frames, end, 
 
 
 def test_play_says_nothing_of_a_rate(saved, capsys):
-    """Nothing is learned, so no rate falls."""
+    """With --play nothing is learned, so a line about a falling rate would mislead."""
     capsys.readouterr()
     run("--play", "--checkpoint", saved, "--test-episodes", 1, server_class=clipped.Server)
     assert re.fullmatch(r"Test episode 1: .*\n", capsys.readouterr().out)

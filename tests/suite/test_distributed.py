@@ -92,7 +92,8 @@ def latest_checkpoint():
 
 
 def test_updates_through_a_worker_equal_the_scripts(script, server_process):
-    """Bit for bit: weights, RMSProp's averages and a user's own variable. All workers get them."""
+    """Weights, RMSProp's averages and a user's own variable are the same bit for bit, as if there
+    were only threads. All workers get them."""
     first = worker(server_process)
     for learner, frames in (0, 10), (1, 7), (0, 3):
         play(script, learner, frames)
@@ -107,7 +108,7 @@ def test_updates_through_a_worker_equal_the_scripts(script, server_process):
 
 @pytest.mark.parametrize("order", ["12", "21", "1122", "212", "2121"])
 def test_frames_and_scores_count_once(server_process, order):
-    """Even if Ray makes the calls 1 and 2 in another order or repeats one, with its update."""
+    """Ray may make call 2 before call 1, or repeat one with its update. Nothing counts twice."""
     gradients = [np.ones(w.shape) for w in server_process.wrapped.server.weights]
     reports = {"1": Report("worker", 10, 1, [20.0]), "2": Report("worker", 15, 2, [20.0, 30.0])}
     for n in order:
@@ -119,7 +120,9 @@ def test_frames_and_scores_count_once(server_process, order):
 
 
 def test_frames_of_workers_and_earlier_runs_add_up(server_process):
-    """They count as frames of each worker, even if an older answer comes after a newer one."""
+    """ε and --max-frames go by the sum of all frames: 100 of an earlier run, and those of all
+    workers. If two answers overtake each other, the older one changes neither frames nor
+    weights."""
     first, second = worker(server_process), worker(server_process)
     assert first.progress.frames == second.progress.frames == 100
     play(first, frames=10)
@@ -152,7 +155,8 @@ def test_the_last_scores_of_a_worker_arrive(fake_ray, server_process, supervisor
 
 @pytest.mark.timeout(60)  # a lost score would be waited for
 def test_each_score_arrives_once_and_in_order(rng, server_process, supervisor):
-    """Although each call tells a worker's latest scores again. Here they are 0, 1, 2, ..."""
+    """Each call tells a worker's latest scores again, so that none is lost. They are 0, 1, 2, ...
+    here."""
     two, sent, arrived = (worker(server_process), worker(server_process)), [], []
     for _ in range(100):
         built = two[rng.integers(2)]
@@ -181,7 +185,7 @@ def test_frames_and_values_arrive_under_the_saving_lock(server_process, supervis
 
 
 def test_a_stopped_learner_waits_for_no_answer(server_process, fake_ray):
-    """Otherwise Ctrl-C could take a minute."""
+    """If it waited for the server's answer, Ctrl-C could take a minute."""
     built = worker(server_process)
     built.server.server_process = unittest.mock.Mock()
     built.server.server_process.update.remote.return_value = exceptions.GetTimeoutError()
@@ -211,7 +215,8 @@ def test_a_worker_stops_if_the_server_ends(server_process):
 
 @pytest.mark.parametrize("tasks, calls", [({}, 0), ({PLAYS_ON: 1}, 1)])
 def test_once_learned_the_server_ends_the_workers(supervisor, tasks, calls):
-    """Only if any are left: Ray would otherwise shut down before it answers, and print an error."""
+    """If none is left, it doesn't try: Ray would shut down before it answers, and print an
+    error."""
     supervisor.tasks, supervisor.server_process = tasks, unittest.mock.Mock()
     supervisor.server.progress.phase = "learned"
     with pytest.raises(a3c.Stopped):
@@ -220,7 +225,7 @@ def test_once_learned_the_server_ends_the_workers(supervisor, tasks, calls):
 
 
 def test_weights_that_have_passed_are_not_replaced(supervisor):
-    """Even if new ones arrive after the evaluation, in an answer that was asked for before it."""
+    """New weights may arrive after the evaluation, in an answer that was asked for before it."""
     def snapshot(seen, really=supervisor.server_process.wrapped.snapshot):
         supervisor.server.progress.phase = "learned"  # the evaluation ends while this waits
         return really(seen)
@@ -232,7 +237,8 @@ def test_weights_that_have_passed_are_not_replaced(supervisor):
 
 
 def test_the_user_reads_once_that_a_worker_died(server_process, supervisor, capsys):
-    """When Ray has started it again. It comes back under a new name, so one too many has called."""
+    """Ray starts a dead worker again, under a new name. So one more worker than asked for has
+    called, and one line says why."""
     def printed_after_an_episode_of(built):
         built.progress.episode_ended(20.0)
         play(built)
@@ -245,7 +251,8 @@ def test_the_user_reads_once_that_a_worker_died(server_process, supervisor, caps
 
 
 def test_a_worker_that_failed_ends_the_run(supervisor, capsys):
-    """If its code raised an exception. One that died, because its process crashed, doesn't."""
+    """A worker has failed if its code raised an exception. If its process crashed, it has died, and
+    the run goes on."""
     failed = exceptions.RayTaskError("work", "its traceback", ValueError("on\npurpose"))
     supervisor.tasks = {exceptions.WorkerCrashedError(): 1, failed: 2}
     supervisor.options.processes = 2
@@ -256,7 +263,7 @@ def test_a_worker_that_failed_ends_the_run(supervisor, capsys):
 
 
 def test_a_run_without_workers_left_has_failed(supervisor):
-    """It isn't one that has played all its frames and not learned."""
+    """Its status must not be that of a run that has played all its frames and not learned."""
     supervisor.tasks = {exceptions.WorkerCrashedError(): 1, exceptions.WorkerCrashedError(): 2}
     supervisor.options.processes = 2
     with pytest.raises(ConnectionError, match="^no worker is left$"):
@@ -274,13 +281,14 @@ class Loading:
 
 @pytest.mark.timeout(60)
 def test_ctrl_c_ends_the_wait_for_the_server(supervisor):
+    """Otherwise a user whose cluster has no room for the server could only kill the program."""
     supervisor.options.workers, supervisor.classes = 8, [CountingServer]
     supervisor.server.progress.interrupt()
     supervisor.start_server(Loading)  # it returns
 
 
 def test_a_server_process_that_never_starts_is_refused(supervisor, capsys):
-    """After 600 times half a second."""
+    """The program gives up after 600 times half a second, and says so in one line."""
     supervisor.options.workers, supervisor.classes = 8, [CountingServer]
     with pytest.raises(SystemExit):
         supervisor.start_server(Loading)
@@ -296,7 +304,8 @@ def work(fake_ray, core=0, **constants):
 
 @pytest.mark.parametrize("machines, chosen", [(1, [1, 2, 3, 4]), (2, [0, 1, 1, 2])])
 def test_workers_of_a_machine_choose_different_cores(fake_ray, supervisor, machines, chosen):
-    """Ray spreads them, so on two machines workers 1 and 3 are together, and 2 and 4."""
+    """Workers of one machine have different cores, if it has enough. Ray spreads workers over
+    machines: on two, 1 and 3 are together, and 2 and 4."""
     fake_ray.nodes = lambda: [{"Alive": True}] * machines + [{"Alive": False}]
     fake_ray.start = lambda work, core, *args: cores.append(core)
     cores = []
@@ -306,7 +315,7 @@ def test_workers_of_a_machine_choose_different_cores(fake_ray, supervisor, machi
 
 
 def test_a_worker_uses_only_allowed_cores(fake_ray, monkeypatch):
-    """Here 3 and 5."""
+    """taskset, say, has left it only cores 3 and 5."""
     cores = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, x: cores.append(x), raising=False)
@@ -317,14 +326,16 @@ def test_a_worker_uses_only_allowed_cores(fake_ray, monkeypatch):
 
 
 def test_sys_exit_in_a_worker_is_a_failure(fake_ray, monkeypatch):
-    """It is raised as a RuntimeError. After SystemExit, Ray would start the worker again."""
+    """A user's sys.exit becomes a RuntimeError. After SystemExit, Ray would start the worker again
+    and again."""
     monkeypatch.setattr(a3c, "main", lambda *args: sys.exit("on purpose"))
     with pytest.raises(RuntimeError, match="'on purpose'"):
         work(fake_ray)
 
 
 def test_a_new_run_counts_on_from_saved_frames(fake_ray, tmp_path, monkeypatch, capsys):
-    """Each of three runs plays 300 frames more, and saves as many as it prints."""
+    """A run that goes on from a checkpoint counts its frames, too. Each of three plays 300 frames
+    more, and saves as many as it prints."""
     class Environment(a3c.Environment):
         def reward(self, *step):
             steps.append(step)
@@ -358,7 +369,7 @@ def test_only_the_starting_process_evaluates(fake_ray, tmp_path, monkeypatch, ca
 
 
 def test_play_uses_the_users_own_classes(fake_ray, saved):
-    """All four, though --play starts no workers."""
+    """--play starts no workers, but builds all four classes that the user has given."""
     def noting(original):
         class Own(original):
             def __init__(self, *args):
@@ -376,7 +387,8 @@ def test_play_uses_the_users_own_classes(fake_ray, saved):
     ("--address foo:1", "--address"), ("--address auto", "no cluster"),
     ("--checkpoint damaged", "--checkpoint")])
 def test_refusals_come_before_ray_starts(fake_ray, tmp_path, monkeypatch, capsys, words, reason):
-    """Each in one line that names the reason. Only a missing cluster is found out by Ray."""
+    """Starting Ray takes seconds. Each refusal is one line that names the reason; only a missing
+    cluster is found out by Ray."""
     monkeypatch.chdir(tmp_path)
     Path("damaged").mkdir()
     Path("damaged", "checkpoint").write_text('model_checkpoint_path: "model-7"\n')
@@ -388,7 +400,7 @@ def test_refusals_come_before_ray_starts(fake_ray, tmp_path, monkeypatch, capsys
 
 @pytest.mark.parametrize("during", ["init", "get"])  # Ray starts, the server process answers
 def test_ctrl_c_while_ray_or_the_server_starts(fake_ray, monkeypatch, capsys, during):
-    """Whichever starts finishes, but nothing starts after it."""
+    """What is being started finishes its start, and is ended. Nothing starts after it."""
     started = []
 
     def start(*args, **kwargs):
@@ -404,7 +416,8 @@ def test_ctrl_c_while_ray_or_the_server_starts(fake_ray, monkeypatch, capsys, du
 
 
 def test_signals_are_ignored_while_ray_shuts_down(fake_ray):
-    """Both of them. Afterwards they do what they did before."""
+    """A second Ctrl-C or SIGTERM would leave processes behind. Afterwards both do what they did
+    before."""
     def signals():
         return signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     before, inside = signals(), []
@@ -422,8 +435,9 @@ def test_without_ray_one_line_says_what_to_install(monkeypatch):
 
 
 @pytest.mark.parametrize("address", ["local", "auto"])
-def test_ray_starts_what_was_asked_for(fake_ray, capsys, address):
-    """Where it was asked for, as many as wanted on however few cores, and again if one dies."""
+def test_rays_processes_need_no_free_core(fake_ray, capsys, address):
+    """On the cluster of --address, Ray starts as many as are wanted: those that reserve cores would
+    wait for ever if there are fewer. It repeats lost calls, and starts a dead worker again."""
     words = "--render none --workers 3 --processes 2 --seed 5 --max-frames 50 --address"
     distributed.main([*words.split(), address])
     assert fake_ray.address == address
@@ -434,8 +448,8 @@ def test_ray_starts_what_was_asked_for(fake_ray, capsys, address):
 
 
 def test_all_processes_have_the_runs_settings(fake_ray, tmp_path, monkeypatch):
-    """Those that were changed, too. Each worker has a seed of its own, and only the process that
-    the user has started makes files."""
+    """Workers learn with the settings that the user has changed. Each has a seed of its own, and
+    only the process that the user has started makes files."""
     class Server(a3c.ParameterServer):
         def __init__(self, session, progress):
             super().__init__(session, progress)
@@ -503,7 +517,8 @@ def the_server_is_killed(process):
                  marks=pytest.mark.long)],
     ids=["Ctrl-C", "the server hangs", "the server is killed"])
 def test_whatever_ends_a_run_leaves_no_process(start, end, status, says):
-    """And what was learned is saved. An update is of ten frames, or of fewer."""
+    """Ctrl-C, a dead server, a failed worker: what was learned is saved, and no process stays. An
+    update is of ten frames, or of fewer."""
     process = start("--checkpoint", "saved")
     helpers.begin(process, "mean")  # so workers have told of fifty episodes
     end(process)

@@ -54,7 +54,8 @@ STAGES = [(" 50 episodes: ", 0.5), ("Threshold", 0.05), ("Learned", 1.0), ("An e
 @posix
 @pytest.mark.parametrize("number", MOMENTS)
 def test_ctrl_c_at_a_random_moment(tmp_path, number):
-    """The script saves and ends with one line, and the films it has finished are whole."""
+    """Whenever it comes, the script saves and ends with one line, and the films it has finished are
+    whole."""
     text, latest = STAGES[number % len(STAGES)]
     delay = random.Random(f"Ctrl-C {number}").uniform(0, latest)
     process = start_with(Announced, "--seed", 1, cwd=tmp_path)
@@ -79,7 +80,7 @@ def test_ctrl_c_at_a_random_moment(tmp_path, number):
 @pytest.mark.parametrize("signals, pause", [
     ("INT", 0), ("INT TERM TERM", 0.03), ("TERM INT", 0.15), (300 * "TERM INT ", 0.05)])
 def test_ctrl_c_and_sigterm_save_however_often(tmp_path, signals, pause):
-    """And then the script ends with one line, even if they come soon after its first line."""
+    """The script ends with one line, even if signals come often, and soon after its first line."""
     process = start("--render", "none", "--checkpoint", "saved", cwd=tmp_path)
     begin(process, "Seed ")
     for name in signals.split():
@@ -136,7 +137,7 @@ def test_ctrl_c_twice_while_a_thread_hangs(tmp_path, saved):
     ("local_thread2", False, ValueError), ("local_thread2", False, SystemExit),
     ("test_thread", False, ValueError), ("test_thread", True, ValueError)])
 def test_an_error_names_the_thread_that_failed(tmp_path, monkeypatch, saved, victim, films, error):
-    """It ends all threads, whichever it comes from, and what was learned is saved."""
+    """An error in any thread ends all of them, and what was learned is saved."""
     class Failing(a3c.Environment):
         def run(self):
             self.fail(films=False)
@@ -172,7 +173,7 @@ class DiskFull(a3c.Environment):
 
 @posix
 def test_a_policy_not_saved_is_not_called_learned(tmp_path, saved):
-    """Nor is it filmed. One line says that saving has failed, because the disk is full, and the
+    """If the disk is full, one line says that saving has failed. The policy isn't filmed, and the
     old checkpoint stays."""
     status, out, err = finish(start_with(DiskFull, "--workers", 1, cwd=tmp_path))
     assert (status, err.count("\n")) == (FAILED, 1) and err.startswith("saving failed: "), err
@@ -189,7 +190,7 @@ class NoSpace(a3c.ParameterServer):
 
 @pytest.mark.timeout(60)
 def test_a_save_that_fails_ends_a_run(tmp_path, monkeypatch):
-    """One in the middle of it: this run would not end by itself."""
+    """The run would not end by itself. Without its saves a long run could be lost."""
     monkeypatch.setattr(a3c, "SAVE_SECONDS", 0)  # it looks once a second
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 200)  # which no mean exceeds
     with pytest.raises(SystemExit, match="^saving failed: No space$"):
@@ -208,7 +209,7 @@ def test_a_failed_save_is_reported_even_after_ctrl_c(tmp_path):
 
 @posix
 def test_a_curve_not_written_ends_the_run(tmp_path):
-    """With one line, which names the thread."""
+    """One line names the thread that couldn't write it."""
     words = "--render", "none", "--workers", 1, "--logdir", "curves"
     status, out, err = finish(start_with(DiskFull, *words, cwd=tmp_path))
     assert (status, err.count("\n")) == (FAILED, 1), err
@@ -218,7 +219,8 @@ def test_a_curve_not_written_ends_the_run(tmp_path):
 @pytest.mark.parametrize("fails", [False, True])
 @unittest.mock.patch.dict(os.environ, MINE="1")
 def test_main_puts_signals_and_environment_variables_back(fails):
-    """Whether it fails or not. This run changes one variable, and adds another."""
+    """A notebook goes on after `main`, whether it has failed or not. This run changes one variable,
+    and adds another."""
     class Environment(a3c.Environment):
         def __init__(self, *args):
             super().__init__(*args)
@@ -235,7 +237,7 @@ def test_main_puts_signals_and_environment_variables_back(fails):
 
 
 def test_if_a_thread_cannot_start_the_others_end(monkeypatch):
-    """The learner, which has started before, is not left behind: conftest.py checks it."""
+    """The learner that has started before isn't left behind (conftest.py checks it)."""
     def start(thread, really=threading.Thread.start):
         if thread.name == "test_thread":
             raise RuntimeError("can't start new thread")
@@ -249,8 +251,8 @@ def test_if_a_thread_cannot_start_the_others_end(monkeypatch):
 
 @linux
 def test_two_runs_choose_different_allowed_cores(monkeypatch):
-    """If they are started at once, so that their process numbers differ by one. Another program,
-    such as taskset, may have left them only some of the machine's cores."""
+    """Two runs started at once, with process numbers that differ by one, would otherwise be half as
+    fast. taskset, say, may have left them only some of the machine's cores."""
     chosen = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {901, 907})
     monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: chosen.append(cores))
@@ -263,7 +265,8 @@ def test_two_runs_choose_different_allowed_cores(monkeypatch):
 @linux
 @pytest.mark.parametrize("share", [True, False])
 def test_only_learners_share_one_core(monkeypatch, share):
-    """Unless SHARE_ONE_CORE is False. The test thread and the caller keep all cores."""
+    """The test thread and the caller keep all cores. With SHARE_ONE_CORE = False, so do the
+    learners."""
     class Environment(a3c.Environment):
         def reset(self, env):
             cores[threading.current_thread().name] |= {frozenset(os.sched_getaffinity(0))}

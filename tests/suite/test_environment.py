@@ -39,7 +39,8 @@ class Noting(a3c.Environment):
 
 
 def test_a_learner_pulls_plays_and_updates():
-    """In turn, with ten steps in between, or fewer up to the episode's end: here ten, then two."""
+    """These take turns, with ten steps in between, or fewer up to the episode's end: here ten, then
+    two."""
     environment = Noting(EndsAt(12, reward=2.5))
     score = environment.run()
     step = ["next_frame", "act", "step", "reward", "advantage_push_local_brain"]
@@ -77,7 +78,8 @@ def test_a_stop_ends_a_test_episode_at_once():
 
 @pytest.mark.parametrize("falls, last", [(12, -1), (198, -1), (199, 1), (200, 1), (None, 1)])
 def test_only_the_end_is_rewarded(falls, last):
-    """With 1 from step 199 on, else with -1. The environment's own 2.5 a step don't count."""
+    """The last reward is 1 from step 199 on, else -1, all others are 0. The environment's own 2.5 a
+    step don't count."""
     environment = Noting(EndsAt(falls, reward=2.5))
     environment.run()
     rewards = [r for _, _, r, *_ in environment.pushes]
@@ -85,8 +87,8 @@ def test_only_the_end_is_rewarded(falls, last):
 
 
 def test_reward_and_agent_are_told_each_step(monkeypatch):
-    """Its states, its action, and whether the episode is over, here by a time limit that is no end.
-    `reward` is for another environment to replace."""
+    """They get its states, its action, and whether the episode is over, here by a time limit that
+    is no end. For another environment, `reward` is replaced."""
     monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", False)
     env = EndsAt()
     environment = Noting(env)
@@ -106,7 +108,8 @@ def test_reward_and_agent_are_told_each_step(monkeypatch):
     pytest.param(None, False, False, id="a time limit that is no end"),
     pytest.param(200, False, True, id="the pole falls at the time limit")])
 def test_only_a_true_end_is_terminal(monkeypatch, falls, limit_is_end, terminal):
-    """A fall, or a time limit that counts as an end. Then V of the last state counts as 0."""
+    """After a fall, or a time limit that counts as an end, V of the last state counts as 0. After
+    another time limit it counts."""
     monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", limit_is_end)
     environment = Noting(EndsAt(falls))
     environment.run()
@@ -115,6 +118,7 @@ def test_only_a_true_end_is_terminal(monkeypatch, falls, limit_is_end, terminal)
 
 
 def test_threads_share_no_environment_agent_or_brain():
+    """Threads that shared one would disturb each other's episodes."""
     built = Built(2)
     for part in ("env.unwrapped", "agent", "agent.rng", "agent.memory", "agent.brain",
                  "agent.brain.train_queue"):
@@ -143,7 +147,8 @@ def test_only_the_same_seed_repeats_an_episodes_start():
 
 
 def test_a_wrong_number_of_actions_is_noticed(monkeypatch, capsys):
-    """Before anything is learned. Actions that can't be counted, such as torques, may pass."""
+    """A forgotten NUM_ACTIONS is an error before anything is learned. Actions that can't be
+    counted, such as torques, may pass."""
     class Uncountable(a3c.Environment):
         def make(self, render_mode=None):
             env = EndsAt()

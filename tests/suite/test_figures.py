@@ -4,10 +4,11 @@ import subprocess
 import sys
 
 import draw
-import measure
+import measure_exercises
 import numpy as np
 import pytest
 import recordings
+import run_statistics
 from helpers import a3c, environment_variables, page
 from PIL import Image
 from translate import translate
@@ -21,7 +22,7 @@ def pictures(folder):
 
 
 def test_every_picture_is_drawn_without_tensorflow(tmp_path):
-    """Each that is in the folder of pictures, and none is blank."""
+    """draw.py draws each picture of the folder of pictures, and none is blank."""
     program = ("import sys; sys.modules['tensorflow'] = None\n"
                "import draw, film; draw.DPI, film.STEPS = 40, 20  # for speed\n"
                "draw.draw_all(sys.argv[1])")
@@ -33,18 +34,20 @@ def test_every_picture_is_drawn_without_tensorflow(tmp_path):
 
 
 def test_translations_keep_lines_numbers_and_symbols():
+    """Only words are translated."""
     assert translate("halfway\n12,078 frames\nV(s_)", "ja") == "学習途中\n12,078 フレーム\nV(s_)"
 
 
 def test_words_without_a_translation_are_an_error():
-    """So no English is left in a Japanese picture."""
+    """Otherwise English would be left in a Japanese picture."""
     with pytest.raises(KeyError):
         translate("nobody has translated this", "ja")
 
 
 def test_each_measured_exercise_has_a_name():
+    """Otherwise its row would be missing in the picture of the exercises."""
     names = json.loads((draw.HERE / "exercise_names.json").read_text(encoding="utf-8"))
-    assert set(names) == set(measure.load_runs()) - set(measure.TOGETHER)
+    assert set(names) == set(measure_exercises.load_runs()) - set(measure_exercises.COMBINATIONS)
     assert list(map(int, names)) == sorted(map(int, names))
 
 
@@ -56,8 +59,8 @@ def test_the_constants_of_the_pictures_are_the_scripts():
 
 
 def test_recorded_errors_are_those_of_the_formulas(rng):
-    """For five rewards, and for GAE with λ = 0.8, which takes five on average. GAE is a mean of the
-    advantages of all n. Twenty episodes have 3 to 22 steps."""
+    """The errors in errors.png, for five rewards, and for GAE with λ = 0.8, which takes five on
+    average. GAE is a mean of the advantages of all n. Twenty episodes have 3 to 22 steps."""
     lengths = np.arange(3, 23)
     r, v, score = rng.normal(size=(3, 20, 30)) * (np.arange(30) < lengths[:, np.newaxis])
 
@@ -95,7 +98,8 @@ def says(text, *quotes):
 
 
 def test_the_pages_quote_the_run_they_draw():
-    """Its scores while the critic's loss is small, and the three networks."""
+    """The pages say what its scores are while the critic's loss is small, and how old its three
+    networks are."""
     untrained, halfway, learned = (frames for frames, _ in recordings.networks().values())
     says(README, "the mean score is anywhere from {:.0f} to {:.0f}".format(
               *recordings.statistics()["mean scores while the critic's loss is small"]))
@@ -103,23 +107,24 @@ def test_the_pages_quote_the_run_they_draw():
 
 
 def test_the_pages_quote_a_hundred_runs():
-    """How they learn on average, and the worst of them."""
+    """The page says how they learn on average, and how long the worst takes."""
     computed = recordings.statistics()
-    runs = measure.load_runs()["0"]
-    failed = measure.results.failed_in_words([run.failed for run in runs])
+    runs = measure_exercises.load_runs()["0"]
+    failed = run_statistics.failed_in_words([run.failed for run in runs])
     says(MEASUREMENTS, f"{max(run.frames for run in runs):,} | {failed}")
     says(MEASUREMENTS,
           f"reaches {computed['median score after 7,000 frames']:.0f} in 7,000 frames")
 
 
 def test_the_readme_quotes_the_bias_of_samples():
-    """How far samples push on average, with the script's advantage and without a bias."""
+    """The lesson says how far samples push on average, with the script's advantage and without a
+    bias."""
     _, minus_v, script = (push.mean() for push in recordings.pushes().values())
     says(README, f"{script:.4f} instead of {minus_v:.4f}")
 
 
 def test_the_pages_quote_the_errors_of_updates():
-    """Of ten successive steps, in forty states."""
+    """The page says what the errors are for ten successive steps, in forty states."""
     kind = "ten successive steps"
     found = recordings.statistics()
     low, middle, high = found[f"{kind}: updates whose mean is as close with all as with five "

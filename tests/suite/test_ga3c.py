@@ -25,8 +25,9 @@ def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
 
 
 def test_ga3cs_age_counts_updates(build, rng, points):
-    """How many there were since the segment began that brought an update's oldest samples. Here
-    segments began after 0, 3 and 5 updates, and the first two share the next update."""
+    """Its curve shows how many updates there were since the segment began that brought an update's
+    oldest samples. Here segments began after 0, 3 and 5 updates, and the first two share the next
+    update."""
     built = build(ga3c, learners=3)
     *brains, _, _ = built.brains
     trainer = built.learners[-1]
@@ -59,7 +60,7 @@ def test_ga3cs_last_samples_are_still_taken():
 
 
 def test_ga3c_gives_each_learner_its_own_policy(build, rng, points):
-    """The one for its state, although a predictor answers eight of them at once."""
+    """A predictor answers eight learners at once, and each gets the policy for its own state."""
     built = build(ga3c, learners=8)
     states = rng.normal(size=(8, 1, 4))
     for brain, s in zip(built.brains, states):
@@ -74,7 +75,7 @@ def test_ga3c_gives_each_learner_its_own_policy(build, rng, points):
 
 
 def test_ga3cs_queue_of_samples_is_short(build):
-    """Four places, because samples grow old as they wait."""
+    """It has four places, because samples grow old as they wait."""
     samples = build(ga3c).server.samples
     for item in range(4):
         samples.put_nowait(item)  # raises queue.Full if there are fewer

@@ -10,7 +10,7 @@ import reference
 from helpers import ROOT, Built, a3c, averages
 
 pytest.importorskip("gymnasium")
-import learners
+import compare_learners
 import synchronous
 import timeline
 import two_worlds
@@ -25,15 +25,16 @@ def bodies(program):
 
 
 def test_the_measured_acrobot_is_the_pages(put_back):
-    """The page about one's own programs shows the same two classes and settings."""
+    """The numbers are those of the program that a reader finds on the page about one's own
+    programs: the same two classes and settings."""
     page = (ROOT / "tests" / "variants" / "your_own.md").read_text(encoding="utf-8")
     [program] = re.findall(r"^```python\n(import sys\nimport a3c_c.*?)^```", page, re.M | re.S)
     shown = bodies(program)
-    measured = bodies(Path(learners.__file__).read_text(encoding="utf-8"))
+    measured = bodies(Path(compare_learners.__file__).read_text(encoding="utf-8"))
     assert shown["Server"] == measured["AdamServer"]
     assert shown["Environment"] == measured["Acrobot"]
     with unittest.mock.patch.object(a3c, "main"):
-        learners.main(["--task", "acrobot"])
+        compare_learners.main(["--task", "acrobot"])
     constants = a3c.constants()
     a3c.configure()
     exec(program, {"__name__": "page"})
@@ -42,12 +43,12 @@ def test_the_measured_acrobot_is_the_pages(put_back):
 
 @pytest.fixture
 def given_by_learners(put_back, monkeypatch):
-    """The classes that learners.py gives to the script's main, or to that of synchronous.py."""
+    """The classes that compare_learners.py gives to the main of the script or of synchronous.py."""
     monkeypatch.setattr(two_worlds, "EPISODES", two_worlds.EPISODES)  # undone at the end
 
     def classes(program, *words):
         with unittest.mock.patch.object(program, "main") as main:
-            learners.main(words)
+            compare_learners.main(words)
         _, server, *_ = main.call_args.args
         return {"server_class": server, **main.call_args.kwargs}
     return classes
@@ -64,7 +65,8 @@ def test_rmsprop_starts_at_0_or_1(given_by_learners, words, first):
 
 
 def test_a_corrected_average_is_the_mean_of_the_squares(given_by_learners):
-    """Of the gradients so far, with weights that fall by 1% per update. No 0 and no 1 is in it."""
+    """It is the mean of the squared gradients so far. Each counts 1% less with every update after
+    it, and no start value, neither RMSProp's 1 nor a 0, is left in it."""
     built = Built(1, **given_by_learners(a3c, "--task", "cartpole", "--optimizer", "corrected"))
     server = built.server
     weights = [built.values(server.weights)]
@@ -85,7 +87,7 @@ def test_a_corrected_average_is_the_mean_of_the_squares(given_by_learners):
 
 
 def test_learners_that_wait_are_on_policy_unless_told(given_by_learners):
-    """Given the script's Agent, synchronous.py makes it on-policy."""
+    """synchronous.py makes the script's Agent on-policy, unless --off-policy is given."""
     words = "--task", "cartpole", "--learners"
     assert given_by_learners(synchronous, *words, "waiting")["agent_class"] is a3c.Agent
     agent = given_by_learners(synchronous, *words, "waiting", "--off-policy")["agent_class"]
@@ -93,7 +95,7 @@ def test_learners_that_wait_are_on_policy_unless_told(given_by_learners):
 
 
 def test_learners_may_share_one_world(given_by_learners):
-    """They change it together, after every two episodes of all of them."""
+    """"8 in the same world" change it together, after every two episodes of all of them here."""
     words = "--task", "worlds", "--same-world", "--block", "2"
     built = Built(3, **given_by_learners(a3c, *words))
     found = []
@@ -108,10 +110,11 @@ def test_learners_may_share_one_world(given_by_learners):
 
 
 @pytest.mark.parametrize("in_turn, age", [("segments", 0), ("updates", 2)])
-def test_learners_may_take_turns(in_turn, age):
-    """Three of them, until the frames run out. If only the updates take turns, a gradient misses
-    those of both others, except where one of them pulls late."""
-    class Brain(learners.BRAINS[in_turn], timeline.Brain):
+def test_taking_turns_sets_the_age_of_gradients(in_turn, age):
+    """This is the table's "updates in turn", with three learners. If only updates take turns, a
+    gradient is two updates old, or less after a late pull. If whole segments do, from pull to
+    update, it is never old."""
+    class Brain(compare_learners.BRAINS[in_turn], timeline.Brain):
         pass
     events, _ = timeline.record(3, 3000, brain=Brain)
     updates = [event.thread for event in events if event.made][:200]

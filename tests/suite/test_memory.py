@@ -29,6 +29,7 @@ def memory_pendulum_numpy(w, s):
 @pytest.mark.parametrize("variant, in_numpy, remembered", [
     (memory, memory_numpy, 64), (memory_pendulum, memory_pendulum_numpy, 256)])
 def test_networks_with_memory_equal_numpy(put_back, rng, variant, in_numpy, remembered):
+    """The LSTM, π and V, of both variants."""
     variant.configure()
     s = rng.normal(size=(3, a3c.NUM_STATES))
     s[1:, -remembered:] = 9  # only the memory before the first state counts
@@ -40,6 +41,7 @@ def test_networks_with_memory_equal_numpy(put_back, rng, variant, in_numpy, reme
     (memory_pendulum, memory_pendulum.Environment, [0, 1])])  # cos and sin of the angle
 def test_variants_with_memory_see_positions_but_no_velocities(
         put_back, variant, environment_class, positions):
+    """Otherwise they would need no memory."""
     variant.configure()
     agent = unittest.mock.Mock(**{"brain.server.seen": 2})
     environment = environment_class(agent, unittest.mock.Mock())
@@ -49,7 +51,8 @@ def test_variants_with_memory_see_positions_but_no_velocities(
 
 
 def test_samples_hold_the_memory_of_their_episode(build):
-    """Each state comes with what the network remembers of those before it, at first nothing."""
+    """Each state comes with what the network remembers of the states before it, and the first with
+    nothing."""
     built = build(memory, Tmax=1000)  # one update an episode
     environment, [brain] = built.learners[0].environment, built.brains
     brain.update_parameter_server = unittest.mock.Mock()  # it leaves all samples in the queue
@@ -63,7 +66,8 @@ def test_samples_hold_the_memory_of_their_episode(build):
 
 
 def test_a_thread_remembers_only_what_it_plays(build):
-    """Not what another thread plays, or what else its own network is asked."""
+    """What another thread plays, or what else its own network is asked, doesn't get into its
+    memory."""
     one, other = (learner.environment.agent for learner in build(memory, learners=2).learners)
     for agent in one, other:
         agent.brain.pull_parameter_server()
@@ -75,7 +79,8 @@ def test_a_thread_remembers_only_what_it_plays(build):
 
 
 def test_evaluations_and_films_begin_without_memory(build):
-    """In the thread's own environment, and in another that is made for a film."""
+    """An episode doesn't begin with what the last one left, in the thread's own environment or in
+    another that is made for a film."""
     environment = build(memory).tester.environment
     agent, before = environment.agent, []  # what it remembers before each step
 

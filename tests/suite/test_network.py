@@ -26,7 +26,8 @@ def test_the_policy_of_float64_states_equals_numpy(built, rng):
 
 
 def test_loss_terms_equal_numpy(rng, monkeypatch):
-    """Also with other weights than the script's, and where a policy is certain: 1 and 0."""
+    """They do so with other weights than the script's, too, and where a policy is certain: 1 and
+    0."""
     monkeypatch.setattr(a3c, "LOSS_V", 1.5)  # three times its own value
     monkeypatch.setattr(a3c, "LOSS_ENTROPY", 0.04)  # four times
     p = np.array([[1, 0], [1, 0], [0, 1], [0.5, 0.5], [0.3, 0.7], [0.9, 0.1]], np.float32)
@@ -55,7 +56,8 @@ def test_updates_equal_numpy(built, rng):
 
 
 def test_the_losses_in_the_curves_equal_numpys(built, rng, points):
-    """The parts of the loss, of each sample, and the gradient's norm."""
+    """The curves show the parts of the loss, each averaged over the samples, and the gradient's
+    norm."""
     brain, samples = built.brains[0], batch(rng)
     weights = built.values(brain.weights)
     update(brain, *samples)
@@ -83,7 +85,8 @@ def update_that_fails(brain, s, a, R, s_, discount, number=np.nan):
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, 1e30])  # 1e30: only the norm is infinite
 def test_a_bad_gradient_changes_nothing(built, rng, points, number):
-    """One that isn't finite is an error, and moves no variable. The next one counts again."""
+    """A gradient that isn't finite is an error, and moves no variable. The next one counts
+    again."""
     [brain, _], samples = built.brains, batch(rng)
     before = everything(built.server)
     update_that_fails(brain, *samples, number=number)
@@ -118,7 +121,8 @@ def test_of_updates_at_once_the_good_ones_count(rng):
 
 
 def test_pull_and_push_copy_just_the_weights(built):
-    """The server's to one's own, or one's own to the server. RMSProp's averages stay."""
+    """A pull copies the server's weights to the brain, a push the brain's to the server. RMSProp's
+    averages stay."""
     one, two = built.brains
     variables = [one.weights, two.weights, built.server.weights, averages(built.server)]
     first, second, server, squares = built.values(variables)
@@ -129,7 +133,7 @@ def test_pull_and_push_copy_just_the_weights(built):
 
 
 def test_a_graph_call_is_prepared_once():
-    """Not at each call, which would take more memory every time."""
+    """Preparing it at each call would take more memory every time."""
     with tf.Graph().as_default(), tf.Session() as session:
         x = tf.placeholder(tf.float32)
         watched = unittest.mock.Mock(wraps=session)
@@ -139,7 +143,8 @@ def test_a_graph_call_is_prepared_once():
 
 
 def test_a_brain_with_too_many_layers_is_refused():
-    """More than the server has are an error, even if its update uses no gradient."""
+    """A pull could not fill a layer that the server doesn't have, even one that its update doesn't
+    use."""
     class Server(a3c.ParameterServer):
         build_update = staticmethod(lambda gradients: tf.no_op())
 

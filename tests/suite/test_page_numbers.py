@@ -15,7 +15,8 @@ LESSON = " ".join(README.split())
 
 
 def test_the_pages_tables_are_what_is_printed():
-    """Each row: medians, ratios and intervals, bold where p is below 0.05."""
+    """Each row that compare.py and forgetting.py print stands on the page of measurements: medians,
+    ratios and intervals, bold where p is below 0.05."""
     text = (ROOT / "tests" / "measurements" / "README.md").read_text(encoding="utf-8")
     for rows in [*map(compare.show, compare.TABLES), forgetting.table()]:
         rows = list(rows)
@@ -35,7 +36,8 @@ def cell(table, case):
 
 
 def test_the_lesson_says_what_waiting_costs():
-    """At the script's learning rate and, with fresh seeds, at the best."""
+    """Its table is that of the data: at the script's learning rate and, with fresh seeds, at the
+    best."""
     rows = "the script's RMSProp", "averages corrected for their start", "Adam"
     tables, tuned = ("cartpole", "corrected", "acrobot"), compare.compared("tuned")
     for words, table, best in zip(rows, tables, tuned, strict=True):
@@ -44,12 +46,14 @@ def test_the_lesson_says_what_waiting_costs():
 
 
 def test_the_lesson_says_what_old_gradients_cost():
+    """Its table is that of the data. (Our machine has two cores, so "all cores" are two.)"""
     for words, case in ("two cores", "all cores"), ("updates in turn", "updates in turn"):
         cells = [cell("ages", f"{task}: {case}") for task in ("CartPole", "Acrobot")]
         assert "| {} | {} | {} |".format(words, *cells) in LESSON
 
 
 def test_the_lesson_says_how_slow_one_reward_is():
+    """Its numbers are those of the data, with the script's RMSProp and with a corrected one."""
     words = "{} times the frames with one reward instead of five (95% interval {})"
     assert words.format(*ratio("rewards", "1 reward")) in LESSON
     words = "or {} times ({}) with an optimizer that [starts well]"
@@ -57,7 +61,8 @@ def test_the_lesson_says_how_slow_one_reward_is():
 
 
 def test_the_lesson_says_what_the_network_forgets():
-    """In two worlds, with the learners of the first four rows of the measured table."""
+    """Its table is that of the data, in two worlds, with the learners of the first four measured
+    rows."""
     rows = re.findall(r"^\| .* \| ([\d,]+) frames \| ([\d.]+) \| in ([\d.]+)%", README, re.M)
     assert rows == [(f"{np.median(runs.good):,.0f}", f"{runs.worse.mean():.1f}",
                      f"{runs.forgotten.mean():.1f}")

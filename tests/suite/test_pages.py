@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import check
-import measure
+import measure_exercises
 import pytest
 from helpers import LEARNED, ROOT, SCRIPT, a3c, environment_variables, finish, start
 
@@ -40,7 +40,7 @@ def anchors(path):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_link_inside_the_project_leads_somewhere(name):
-    """To a file that exists, and to a heading that this file has."""
+    """Each names a file that exists, and a heading that this file has."""
     page, text = ROOT / name, PAGES[name]
     links = re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", text)  # [words](path#heading)
     links += re.findall(r"^\[\w+\]: (?!http)([^#\n]*)#?(.*)$", text, re.M)  # [name]: path#heading
@@ -70,21 +70,24 @@ def numbers(text):
 
 
 def test_the_japanese_page_has_the_readmes_code():
+    """A Japanese reader finds each block of code that an English reader finds."""
     assert code(README) <= code(JAPANESE)
 
 
 def test_the_japanese_page_has_the_readmes_pictures():
+    """The pictures are the same, with Japanese words, in the same order."""
     assert pictures(JAPANESE) == [path.replace("/", "/ja/") for path in pictures(README)]
 
 
 def test_the_japanese_page_has_the_readmes_numbers():
-    """All of them, and none that no English page has, except for the article's sections."""
+    """No number of the README is missing, and none stands there that no English page has, except
+    for the article's sections."""
     sections = {"2.1", "2.2", "2.3"}
     assert numbers(README) <= numbers(JAPANESE) <= numbers(ENGLISH) | sections
 
 
-def test_methods_on_the_japanese_page_are_the_scripts():
-    """All but their comments and docstrings."""
+def test_the_japanese_page_shows_the_scripts_methods():
+    """They are those of today's script, except for comments and docstrings."""
     script = {node.name: node for node in ast.walk(ast.parse(SOURCE))
               if isinstance(node, ast.FunctionDef)}
     shown = [node for block in blocks("python", JAPANESE) if block.startswith("def ")
@@ -98,7 +101,7 @@ def test_methods_on_the_japanese_page_are_the_scripts():
 
 
 def test_the_lessons_code_stands_in_the_script():
-    """Every line of Python that the README quotes."""
+    """No line of Python that the README quotes has changed in the script."""
     shown = [block for block in blocks("python", README) if not block.startswith("import ")]
     assert shown
     assert {line.strip() for line in "".join(shown).splitlines()} <= {
@@ -111,7 +114,7 @@ PROGRAMS = [block for block in blocks("python") if block.startswith("import ")]
 @pytest.mark.parametrize("program", PROGRAMS, ids=[
     "-".join(re.findall(r"^import (\w+)", program, re.M)) for program in PROGRAMS])
 def test_every_program_that_a_page_shows_runs(tmp_path, program):
-    """As its reader saves and starts it, but for fewer frames: without errors."""
+    """Saved and started as by its reader, but for fewer frames, it ends without errors."""
     (tmp_path / "program.py").write_text(program.replace("20000", "800"), encoding="utf-8")
     folders = f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'variants'}"
     environment = environment_variables(PYTHONPATH=folders, NO_COLOR="1")
@@ -125,7 +128,7 @@ def test_every_program_that_a_page_shows_runs(tmp_path, program):
 
 
 def test_methods_that_you_may_override_exist():
-    """Those in the table on the page about one's own programs."""
+    """The table on the page about one's own programs names no method that is gone."""
     page = PAGES["tests/variants/your_own.md"]
     second_cells = [line.split(" | ")[1] for line in page.splitlines() if line.count(" | ") > 0]
     methods = re.findall(r"`([A-Z]\w+)\.(\w+)", "".join(second_cells))
@@ -145,7 +148,7 @@ def test_the_lesson_shows_what_its_programs_print(name, begins):
 
 
 def test_the_pages_show_every_option_of_the_script(capsys):
-    """In a command, which the test below runs."""
+    """Each option is in one of the commands that the test below runs."""
     with pytest.raises(SystemExit):
         a3c.main(["--help"])
     options = re.findall(r"^  (--[\w-]+)", capsys.readouterr().out, re.M)
@@ -155,7 +158,7 @@ def test_the_pages_show_every_option_of_the_script(capsys):
 @pytest.mark.parametrize("diff", blocks("diff"), ids=lambda diff: diff.splitlines()[1][:40])
 def test_the_script_runs_with_every_diff(tmp_path, capsys, diff):
     """Each change that a page shows fits the script, which then runs."""
-    changed = measure.apply(diff, SOURCE)
+    changed = measure_exercises.apply(diff, SOURCE)
     assert changed != SOURCE
     (tmp_path / "a3c_cartpole.py").write_text(changed, encoding="utf-8")
     module = check.load(tmp_path / "a3c_cartpole.py")
@@ -180,7 +183,8 @@ def test_the_scripts_commands_run_in_their_order(tmp_path, monkeypatch, capfd):
 
 @pytest.mark.parametrize("text", PAGES.values(), ids=PAGES)
 def test_every_command_has_options_that_exist(text):
-    """Or the script has them, because a program may hand on what it doesn't know."""
+    """No command on a page is refused. (A program may hand on to the script what it doesn't
+    know.)"""
     inside_sentences = re.findall(r"`(python [^`]+)`", " ".join(text.split()))
     commands = [*"".join(blocks("sh", text)).splitlines(), *inside_sentences]
     assert commands
@@ -197,7 +201,8 @@ def forms(text):
 
 
 def test_the_output_shown_is_a_real_runs(tmp_path):
-    """Under "What you will see", line by line, but for the numbers."""
+    """What stands under "What you will see" is what is printed, line by line, but for the
+    numbers."""
     command = re.search(r"`python (a3c_cartpole\.py --seed \d+ [^`]+)`", SENTENCES)[1].split()
     status, out, err = finish(start(*command[1:], cwd=tmp_path))
     [shown] = re.findall(r"^```\n(Seed .*?)^```", README, re.M | re.S)
@@ -227,7 +232,7 @@ def test_a_notebook_runs_the_script_and_shows_films(tmp_path, monkeypatch):
     ("tests/suite/sabotage.py EPS_STEPS", r"1 faults, 0 survivors"),
     ("-m ruff check --no-cache .", r"All checks passed!")])
 def test_benchmark_sabotage_and_ruff_pass(command, says):
-    """The developers' own commands, each as short as it can be."""
+    """The developers' own commands work, each as short as it can be."""
     result = subprocess.run([sys.executable, *command.split()], cwd=ROOT, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert result.returncode == 0 and re.search(says, result.stdout), result.stdout

@@ -18,6 +18,7 @@ def pendulum_numpy(w, s):
 
 
 def test_pendulums_network_equals_numpy(put_back, rng):
+    """The mean and the spread of the torques, and V."""
     pendulum.configure()
     check_network(pendulum.Server, pendulum.Brain, pendulum_numpy, rng.normal(size=(3, 3)), rng)
 
@@ -57,7 +58,8 @@ def two_torques(seed):
 
 
 def test_greedy_torques_are_the_mean(monkeypatch):
-    """Those to learn from are drawn around it with the policy's spread, and not cut at 2."""
+    """Evaluations use the mean of the torques. Those to learn from are drawn around it with the
+    policy's spread, and not cut at 2, because the loss needs the probability of what was drawn."""
     monkeypatch.setattr(a3c, "NUM_ACTIONS", 4)  # means and spreads of two torques
     agent, s = two_torques(seed=0), np.ones(3)
     greedy = agent.act_greedily(s)
@@ -75,15 +77,15 @@ def test_the_seed_decides_pendulums_torques():
 
 
 def test_pendulums_rewards_are_scaled(build):
-    """From between -16 and 0 to between -0.5 and 0.5."""
+    """From between -16 and 0, to between -0.5 and 0.5, so that V is of the order of 1."""
     environment = build(pendulum).learners[0].environment
     for r, scaled in (-16.0, -0.5), (-8.0, 0), (0.0, 0.5):
         assert environment.reward(None, None, r, None, 3, False) == scaled
 
 
 def test_pendulum_is_evaluated_over_a_hundred_episodes(put_back, monkeypatch, capsys):
-    """As its page says, because single episodes vary so much. Here any policy reaches the
-    threshold, and the episodes that the test thread plays are only scores."""
+    """Single episodes vary so much that ten would be too few. Here any policy reaches the
+    threshold, and a fixed score stands for each episode that the test thread plays."""
     monkeypatch.setitem(pendulum.TASK, "LEARNED_MEAN", -5000)
     monkeypatch.setattr(pendulum.Environment, "play", lambda self, env: -150.0)
     assert pendulum.main("--render none --workers 1 --test-episodes 1".split()) == LEARNED
@@ -91,7 +93,8 @@ def test_pendulum_is_evaluated_over_a_hundred_episodes(put_back, monkeypatch, ca
 
 
 def test_v_counts_after_pendulums_time_limit(build, monkeypatch):
-    """Its episodes end only because their time is up. So the last step looks one step ahead."""
+    """Pendulum's episodes end only because their time is up, so the last step looks one step
+    ahead."""
     built, discounts = build(pendulum), []
     [brain, *_] = built.brains
     monkeypatch.setattr(brain, "train_push", lambda *sample: discounts.append(sample[-1]))

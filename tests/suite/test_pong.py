@@ -43,6 +43,7 @@ def memory_pong_numpy(w, s):
     (pong, a3c.LocalBrain, pong_numpy, 0),
     (memory_pong, memory_pong.Brain, memory_pong_numpy, 512)])
 def test_pongs_networks_equal_numpy(put_back, rng, variant, brain_class, in_numpy, remembered):
+    """The convolutions, the LSTM of memory_pong.py, π and V."""
     variant.configure()
     s = rng.integers(256, size=(2, pong.NUM_STATES))
     memory = np.full((2, remembered), 9.0)  # only the memory before the first state counts
@@ -86,7 +87,8 @@ def test_pongs_paddle_goes_up_and_down(environment):
 
 
 def test_games_of_pong_begin_differently(put_back):
-    """After another number of frames for each seed, as Atari's games are usually played."""
+    """Each seed waits for another number of frames, as Atari's games are usually played. Otherwise
+    all games would be alike."""
     pong.configure()
     environment, begun = pong.Environment(unittest.mock.Mock(), unittest.mock.Mock()), set()
     for seed in range(5):

@@ -48,7 +48,7 @@ def test_each_variant_learns(tmp_path, program, frames):
 
 @pytest.mark.parametrize("program", VARIANTS)
 def test_play_films_what_each_variant_has_saved(tmp_path, monkeypatch, put_back, program):
-    """After a run that is too short to learn."""
+    """--play restores a variant's own network. The run before it is too short to learn."""
     process = start("--render", "none", "--max-frames", 300, "--workers", 2,
                     "--checkpoint", "saved", cwd=tmp_path, program=program.__file__)
     status, out, err = finish(process)
@@ -77,14 +77,15 @@ def settings(**classes):
 
 @pytest.mark.parametrize("program", [memory, memory_pendulum])
 def test_without_memory_all_other_settings_stay(given_to_main, program):
-    """A comparison with --no-memory is about memory alone."""
+    """So a comparison with --no-memory is about memory alone."""
     with_memory = settings(**given_to_main(program))
     without = settings(**given_to_main(program, "--no-memory"))
     assert without == with_memory | {"NUM_STATES": 2}
 
 
 def test_programs_can_be_configured_in_turn(monkeypatch, given_to_main):
-    """Each gets its own settings, whichever came before, and what the user has set stays."""
+    """In a notebook, each program gets its own settings, whichever came before, and what the user
+    has set stays."""
     def constants(program):
         given_to_main(program)
         return a3c.constants()
@@ -129,7 +130,7 @@ def test_what_goes_with_what(given_to_main, fake_ray, variant, program):
 
 
 def test_the_page_says_what_goes_with_what():
-    """It names each pair that the test above leaves out."""
+    """The page names each pair that the test above leaves out."""
     [refused] = re.findall(r"Only `ga3c.py` refuses (.*?):", PAGE.replace("\n", " "))
     named = re.findall(r"`(\w+)\.py`", refused)
     assert named == [variant.__name__ for variant, _ in REFUSED]
@@ -148,7 +149,7 @@ def test_unfit_classes_are_refused_in_one_line(capsys, fake_ray, program, classe
 @pytest.mark.timeout(60)  # with a fault it waits for ever
 @pytest.mark.parametrize("names", ["PREDICTORS", "TRAINERS"])
 def test_ga3c_without_one_of_its_threads_is_refused(monkeypatch, capsys, names):
-    """In one line. Otherwise all learners would wait for ever."""
+    """Without a predictor or a trainer all learners would wait for ever. One line says so."""
     monkeypatch.setattr(ga3c, names, 0)
     assert "a predictor and a trainer" in refusal(capsys, main=ga3c.main)
 
@@ -171,8 +172,8 @@ def normalized():
 
 @pytest.mark.parametrize("program", [a3c, synchronous, ga3c, distributed])
 def test_shared_sums_count_each_state_once(normalized, fake_ray, program):
-    """Each that is trained with, in all that the page's normalized.py sums up: the number of
-    states, the states, their squares. A round of learners that wait adds its mean."""
+    """The page's normalized.py sums up the states that are trained with, and their squares, with
+    all kinds of learners. A round of learners that wait adds its mean."""
     class Brain(normalized[1]):
         def update_parameter_server(self):
             if self.train_queue:
@@ -188,7 +189,8 @@ def test_shared_sums_count_each_state_once(normalized, fake_ray, program):
 
 
 def test_the_policy_of_normalized_states_equals_numpy(normalized, rng):
-    """Each number of a state is shown in standard deviations from its mean, five at most."""
+    """With the page's normalized.py, the network sees each number of a state in standard deviations
+    from its mean, five at most."""
     built = Built(0, server_class=normalized[0], brain_class=normalized[1])
     sums, *weights = built.server.weights
     mean, spread = np.array([0.1, 0.2, 0.3, 0.4]), np.array([2, 1, 0.5, 0.1])
@@ -217,8 +219,9 @@ def test_normalized_states_go_into_the_pages_network(normalized, rng):
 
 
 @pytest.mark.parametrize("program", [synchronous, distributed])
-def test_a_variable_outside_the_loss_stays(fake_ray, program):
-    """A layer without gradients keeps its weights, while others move."""
+def test_a_layer_without_gradients_does_no_harm(fake_ray, program):
+    """For a layer that the loss doesn't use, TensorFlow has no gradient. The programs that hand
+    gradients on must run all the same: this layer keeps its weights, and the others move."""
     class Server(a3c.ParameterServer):
         def _build_model(self):
             a3c.layer("unused", 2, 3)
@@ -230,7 +233,8 @@ def test_a_variable_outside_the_loss_stays(fake_ray, program):
 
 
 def test_constants_may_be_numbers_of_numpy(monkeypatch):
-    """These count as constants, so the processes of distributed.py get them, too."""
+    """The processes of distributed.py would otherwise learn with the default, not with the user's
+    np.float32."""
     monkeypatch.setattr(a3c, "GAMMA", np.float32(0.5))
     assert a3c.constants()["GAMMA"] == 0.5
 
@@ -250,7 +254,8 @@ AGENT, BRAIN = "environment.agent", "environment.agent.brain"
     (synchronous, "local_thread3", BRAIN, "update_parameter_server"),
     (synchronous, "test_thread", AGENT, "act_greedily")])
 def test_all_threads_end_whichever_fails_first(build, program, name, owner, method):
-    """One fails at its fourth call of this method; the test thread does so in an evaluation."""
+    """One thread fails at its fourth call of this method (the test thread in an evaluation), and
+    none is left waiting."""
     built = build(program, learners=3, LEARNED_MEAN=5 if name == "test_thread" else 199)
     [worker] = [worker for worker in (built.tester, *built.learners) if worker.name == name]
     owner = operator.attrgetter(owner)(worker)

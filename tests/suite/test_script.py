@@ -40,7 +40,7 @@ def learned(tmp_path_factory):
 
 
 def test_films_show_every_step(learned):
-    """In each film, one picture for each step, and one for the start. All show the cart."""
+    """Each film has one picture for each step, and one for the start. All show the cart."""
     folder, out = learned
     [films] = (folder / "movie" / "A3C").iterdir()
     assert f"Films: {films.relative_to(folder)}\n" in out and films.name.endswith("-seed1")
@@ -65,7 +65,8 @@ def test_play_shows_the_learned_policy(learned, capfd):
 
 
 def test_a_run_without_success_has_status_1(tmp_path):
-    """A shell script can ask for it. This one has no ffmpeg, which --render none doesn't need."""
+    """A shell script can see that the task wasn't learned. This run has no ffmpeg, which --render
+    none doesn't need."""
     env = environment_variables(IMAGEIO_FFMPEG_EXE="missing")
     process = start("--max-frames", 300, "--render", "none", cwd=tmp_path, env=env)
     status, out, err = finish(process)
@@ -74,8 +75,8 @@ def test_a_run_without_success_has_status_1(tmp_path):
 
 
 def test_one_worker_and_one_seed_repeat_a_run(tmp_path, capfd):
-    """Bit for bit, even in another process. Another seed makes another run, from its first weights
-    on."""
+    """The run is the same bit for bit, even in another process. Another seed makes another run,
+    from its first weights on."""
     words = "--max-frames", 3000, "--checkpoint"
     status, server = run(*words, tmp_path / "a", "--seed", 7)
     other_status, other = run(*words, tmp_path / "b", "--seed", 8)
@@ -100,7 +101,8 @@ def clock(monkeypatch):
 
 
 def test_seconds_begin_with_the_threads(clock):
-    """Those that are printed. Preparing the graph isn't counted; here it takes 100 seconds."""
+    """The seconds that are printed don't include the start of the program; preparing the graph
+    takes 100 seconds here."""
     class Server(a3c.ParameterServer):
         def initialize(self):
             super().initialize()
@@ -110,7 +112,8 @@ def test_seconds_begin_with_the_threads(clock):
 
 
 def test_threads_are_awaited_before_the_last_save(clock, monkeypatch):
-    """So their last updates are saved. If all hang, this takes 1.5 s, and not 1.5 s for each."""
+    """The save has the threads' last updates. If all of them hang, this takes 1.5 s, and not 1.5 s
+    for each."""
     class Server(a3c.ParameterServer):
         def initialize(self):
             super().initialize()
@@ -129,7 +132,8 @@ def test_threads_are_awaited_before_the_last_save(clock, monkeypatch):
 # What is printed
 
 def test_progress_is_printed(clock, monkeypatch, capfd):
-    """Every fifty episodes, and at an evaluation. These settings change the numbers in it."""
+    """There is a line after every fifty episodes, and one for an evaluation. It follows the
+    settings, which are others here."""
     for name, value in ("SHARE_ONE_CORE", False), ("THRESHOLD_EPISODES", 2), (
             "EVALUATION_EPISODES", 4):
         monkeypatch.setattr(a3c, name, value)
@@ -150,7 +154,7 @@ def test_progress_is_printed(clock, monkeypatch, capfd):
 
 
 def test_a_line_is_printed_in_one_piece(monkeypatch):
-    """With its end, and at once. Otherwise threads would mix their lines."""
+    """A line is written with its end, and at once. Otherwise threads would mix their lines."""
     monkeypatch.setattr(sys, "stdout", unittest.mock.Mock())
     a3c.say("A line")
     pieces = [call.args[0] for call in sys.stdout.write.call_args_list]
@@ -174,7 +178,8 @@ def curves(folder):
 
 
 def test_each_curve_shows_its_own_numbers(tmp_path, monkeypatch):
-    """Against the frames at that moment. The losses are means over a batch of two samples."""
+    """It shows them against the frames at that moment. The losses are means over a batch of two
+    samples."""
     monkeypatch.setattr(a3c, "SHARE_ONE_CORE", False)
     built = Built(2)
     progress = built.progress
@@ -199,6 +204,7 @@ def test_each_curve_shows_its_own_numbers(tmp_path, monkeypatch):
 
 
 def test_logdir_holds_the_graph_and_all_curves(tmp_path, monkeypatch):
+    """TensorBoard shows them all."""
     folder = tmp_path / "new" / "curves"
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)
     assert run("--logdir", folder)[0] == LEARNED
@@ -287,6 +293,7 @@ def test_a_window_opens_if_it_can_and_may(films, monkeypatch, render, platform, 
 
 
 def test_a_window_opens_with_the_users_own_driver(films, monkeypatch):
+    """The script chooses a driver of SDL's only if the user hasn't."""
     screen(monkeypatch, "linux", driver="wayland")
     os.environ["SDL_VIDEODRIVER"] = "wayland"
     options = a3c.parse([])
@@ -295,6 +302,7 @@ def test_a_window_opens_with_the_users_own_driver(films, monkeypatch):
 
 
 def test_human_is_refused_if_no_window_opens(films, nothing_written, monkeypatch, capfd):
+    """One line says so before anything is learned."""
     screen(monkeypatch, "linux", driver=None)
     assert "--render: no window can open here" in refusal(capfd, "--render", "human")
 
@@ -302,7 +310,7 @@ def test_human_is_refused_if_no_window_opens(films, nothing_written, monkeypatch
 # Checkpoints
 
 def test_a_moved_checkpoint_still_restores_everything(saved):
-    """From its new folder come all weights, and all of RMSProp's variables."""
+    """All weights, and all of RMSProp's variables, come back from the new folder."""
     values = saved_values(saved.rename(saved.with_name("moved")))
     layers = itertools.product(("hidden", "actor", "critic"), ("weights", "biases"))
     assert set(values) == {f"parameter_server/{layer}/{array}{slot}" for layer, array in layers
@@ -315,7 +323,7 @@ def test_a_moved_checkpoint_still_restores_everything(saved):
 
 
 def test_max_frames_counts_from_the_checkpoint_on(saved, capfd):
-    """So the same command, given again, goes on for as many frames, with all that was saved."""
+    """The same command, given again, goes on for as many frames, with all that was saved."""
     class Environment(a3c.Environment):
         def reward(self, *args):  # called once a step
             rewards.append(super().reward(*args))
@@ -334,7 +342,8 @@ def test_max_frames_counts_from_the_checkpoint_on(saved, capfd):
 
 
 def test_a_run_saves_every_minute(clock):
-    """And at its end, here after 200 seconds. `main` looks once a second whether 60 are over."""
+    """There is a save after each minute, and one at the end, here after 200 seconds. `main` looks
+    once a second whether 60 are over."""
     class Server(a3c.ParameterServer):
         def initialize(self):
             super().initialize()
@@ -358,7 +367,7 @@ class Adam(a3c.ParameterServer):
 
 
 def test_a_run_with_adam_goes_on(tmp_path):
-    """With the saved weights, and with the variables that Adam adds to them."""
+    """It goes on with the saved weights, and with the variables that Adam adds to them."""
     words = "--checkpoint", tmp_path, "--max-frames", 300  # at least 30 updates
     _, earlier = run(*words, server_class=Adam)
     before = saved_values(tmp_path)["parameter_server/beta1_power"]
@@ -391,7 +400,7 @@ def nothing_written(tmp_path, monkeypatch):
     pytest.param("--checkpoint a[1]b", marks=posix), pytest.param("--logdir a[1]b", marks=posix),
     pytest.param("--logdir /proc/none", marks=linux)])
 def test_a_wrong_option_is_refused(nothing_written, capfd, words):
-    """With one line on stderr and status 2. The line names it, or all that must be positive."""
+    """One line on stderr names it, or all that must be positive, and the status is 2."""
     wrong = [word.rstrip("=") for word in words.split() if word.startswith("--")][-1]
     assert wrong in refusal(capfd, *words.split())
 
@@ -399,7 +408,8 @@ def test_a_wrong_option_is_refused(nothing_written, capfd, words):
 @posix
 @pytest.mark.parametrize("option", ["--checkpoint", "--logdir"])
 def test_a_disk_that_is_full_is_refused(nothing_written, capfd, option):
-    """With one line, before anything is learned. A limit on the size of files stands for it."""
+    """One line says so before anything is learned. A limit on the size of files stands for the full
+    disk."""
     import resource
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2 ** 19, hard))
@@ -418,7 +428,7 @@ def test_a_disk_that_is_full_is_refused(nothing_written, capfd, option):
     ids=["cut short", "no index", "unreadable list", "no list", "of another network"])
 def test_a_checkpoint_that_does_not_fit_is_refused(
         saved, monkeypatch, capfd, pattern, damage, says):
-    """With one line, if it is damaged or of another network. Its files stay as they are."""
+    """One line says whether it is damaged or of another network. Its files stay as they are."""
     [path] = saved.glob(pattern)
     damage(path, monkeypatch)
     before = contents(saved)
@@ -429,7 +439,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused(
 
 @pytest.mark.parametrize("missing", ["moviepy", "pygame", "folder"])
 def test_impossible_films_are_refused(tmp_path, monkeypatch, capfd, missing):
-    """With one line that says what is missing, before anything is learned."""
+    """One line says what is missing, before anything is learned."""
     (tmp_path / "file").write_text("text")
     monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "file" / "folder"))  # below a file
     monkeypatch.setitem(sys.modules, missing, None)  # as if this package were missing
@@ -440,13 +450,15 @@ def test_impossible_films_are_refused(tmp_path, monkeypatch, capfd, missing):
 
 @pytest.mark.parametrize("ffmpeg", ["missing", sys.executable])  # Python knows no -version
 def test_films_need_an_ffmpeg_that_works(monkeypatch, capfd, ffmpeg):
+    """One that is there but doesn't run is refused like none."""
     monkeypatch.setattr(pytest.importorskip("moviepy.config"), "FFMPEG_BINARY", ffmpeg)
     line = refusal(capfd, "--render", "video")
     assert "argument --render: " in line and line.endswith(" (see requirements.txt, or try none)\n")
 
 
 def test_all_settings_have_their_values():
-    """Results on the pages were measured with these. Whoever changes one changes it here, too."""
+    """The results on the pages were measured with these settings. Whoever changes one changes it
+    here, too."""
     assert a3c.constants() == {
         "ENV": "CartPole-v0", "NUM_STATES": 4, "NUM_ACTIONS": 2, "TIME_LIMIT_IS_END": True,
         "GOOD_STEPS": 199, "Tmax": 10, "N_STEP_RETURN": 5, "GAMMA": 0.99, "HIDDEN_UNITS": 16,
@@ -470,7 +482,7 @@ def test_defaults_are_settings_and_a_random_seed(monkeypatch):
 # The imports
 
 def test_memory_is_free_after_a_run():
-    """Python's collector of garbage, which the script's imports switch off, is on again."""
+    """Python's garbage collector, which the script's imports switch off, is on again."""
     servers = [weakref.ref(run("--max-frames", 300)[1]) for _ in range(3)]
     assert gc.isenabled()
     gc.collect()
@@ -478,18 +490,20 @@ def test_memory_is_free_after_a_run():
 
 
 def test_importing_keeps_a_setting_of_tensorflow(monkeypatch):
-    """The user's own, or that of pong.py, which oneDNN makes twice as fast."""
+    """The script switches oneDNN off, but not if the user, or pong.py, has switched it on: Pong is
+    twice as fast with it."""
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "1")
     runpy.run_path(a3c.__file__)
     assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == "1"
 
 
 def test_an_error_without_words_is_named():
+    """A user sees at least the exception's name."""
     assert a3c.reason(AssertionError()) == "AssertionError()"
 
 
 def test_only_the_latest_checkpoints_stay(tmp_path):
-    """Five of a run, which would otherwise fill the disk in some hours."""
+    """Five of a run are kept. All of them would fill the disk in some hours."""
     _, server = run("--max-frames", 1, "--checkpoint", tmp_path)
     for frames in range(100, 110):
         server.progress.frames = frames

@@ -12,7 +12,8 @@ import synchronous
 
 
 def test_a_round_makes_one_update(build, rng):
-    """With the mean over all learners' samples. In the second round the last learner has none."""
+    """It takes the mean over all learners' samples. In the second round the last learner has
+    none."""
     built = build(synchronous, learners=3)
     server = built.server
     server.wait_until = lambda condition: None  # here they work in turn
@@ -37,13 +38,14 @@ def test_a_round_makes_one_update(build, rng):
 
 
 def test_synchronous_continues_with_the_saved_epsilon(saved):
-    """ε follows `frame`, which each update renews. In a run of one frame there is none."""
+    """A run that goes on doesn't explore anew: ε follows `frame`, which each update renews, and in
+    a run of one frame there is none."""
     _, server = run("--checkpoint", saved, "--max-frames", 1, main=synchronous.main)
     assert server.frame == 50
 
 
 def test_synchronous_accepts_classes_that_have_its_own():
-    """Its main mixes its classes into those it is given, except where they are in already."""
+    """Its main mixes its classes into those it is given, except where they are in them already."""
     class Agent(synchronous.Agent):
         on_policy = False
     status, _ = run("--max-frames", 50, main=synchronous.main, server_class=synchronous.Server,
@@ -56,7 +58,8 @@ def test_synchronous_accepts_classes_that_have_its_own():
     (199, 1500, 13, False, NOT_LEARNED)])  # 13 steps: some rounds, of 10, have no samples
 def test_a_seed_repeats_a_run_of_synchronous_learners(
         monkeypatch, capsys, learned_mean, frames, return_steps, on_policy, wanted):
-    """Bit for bit, even if the learning rate and the entropy bonus fall with the frames."""
+    """The runs are the same bit for bit, even if the learning rate and the entropy bonus fall with
+    the frames."""
     class FallingEntropy(a3c.LocalBrain):
         def build_loss(self, *batch):
             actor, critic, entropy = super().build_loss(*batch)
@@ -79,7 +82,7 @@ def test_a_seed_repeats_a_run_of_synchronous_learners(
 @pytest.mark.timeout(60)  # with a fault, learners and the test thread would wait for them
 @pytest.mark.parametrize("learned_mean, wanted", [(0, LEARNED), (200, NOT_LEARNED)])
 def test_synchronous_learners_all_end(monkeypatch, learned_mean, wanted):
-    """None waits for one that has ended, once they have learned or after the last frame."""
+    """Once they have learned, or after the last frame, no learner waits for one that has ended."""
     monkeypatch.setattr(a3c, "LEARNED_MEAN", learned_mean)
     monkeypatch.setattr(a3c, "GRACE_SECONDS", 1000)  # for learners that haven't ended
     status, _ = run("--workers", 3, "--max-frames", 1500, main=synchronous.main)

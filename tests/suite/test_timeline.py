@@ -52,7 +52,8 @@ def one_brain(brain_class):
 
 
 def test_gradients_at_old_and_new_weights_are_compared(monkeypatch, rng):
-    """The update itself is made with the thread's own weights, as always."""
+    """The cosine is that of NumPy's two gradients. The update itself is made with the thread's own
+    weights, as always."""
     monkeypatch.setattr(timeline.Comparing, "cosines", [])
     built, brain, _ = one_brain(timeline.Comparing)
     randomize(built.server.session, built.server.weights, rng)
@@ -68,7 +69,7 @@ def test_gradients_at_old_and_new_weights_are_compared(monkeypatch, rng):
 
 @pytest.mark.parametrize("begun, overlapped", [(1, 0), (2, 1)])
 def test_a_pull_during_an_update_overlaps_it(begun, overlapped):
-    """One update has ended. If two have begun, one is still under way."""
+    """Two updates have begun and one has ended, so one is still under way."""
     built, brain, during = one_brain(timeline.Brain)
     built.server.begun.load(begun, built.server.session)
     built.server.ended.load(1, built.server.session)

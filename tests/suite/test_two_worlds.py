@@ -33,7 +33,7 @@ def test_world_minus_1_exchanges_the_actions(environment):
 
 
 def test_a_learner_changes_its_world_every_few_episodes(monkeypatch, environment):
-    """Here after every three of its own. Its first world is drawn by chance."""
+    """It changes after every three of its own episodes here. Its first world is drawn by chance."""
     monkeypatch.setattr(two_worlds, "EPISODES", 3)
     worlds = []
     for _ in range(7):
@@ -46,7 +46,7 @@ def test_a_learner_changes_its_world_every_few_episodes(monkeypatch, environment
 
 
 def test_worlds_take_turns_in_evaluations_and_films(environment):
-    """From one episode to the next, also if the environment is wrapped to film it."""
+    """They change from one episode to the next, also if the environment is wrapped to film it."""
     for env in environment.env, a3c.gym.Wrapper(environment.env):
         worlds = []
         for _ in range(4):

@@ -66,7 +66,7 @@ def test_after_the_end_only_the_test_thread_plays(phase, max_frames):
     a3c.Progress.next_frame, a3c.Progress.raise_if_stopped, a3c.Progress.wait_for_evaluation,
     lambda progress: progress.wait_until(lambda: True)])
 def test_a_stop_ends_every_thread(call):
-    """Its next step or wait raises Stopped."""
+    """A thread's next step or wait raises Stopped."""
     progress = a3c.Progress(options())
     progress.stop()
     with pytest.raises(a3c.Stopped):
@@ -76,7 +76,7 @@ def test_a_stop_ends_every_thread(call):
 
 @may_hang
 def test_learners_wait_during_an_evaluation():
-    """Their next frames don't count. If it fails, all of them go on."""
+    """Their next frames don't count until it is over. If it fails, all of them go on."""
     progress = a3c.Progress(options())
     progress.phase = "evaluating"
     learners = [asleep(progress, progress.next_frame) for _ in range(3)]
@@ -89,7 +89,7 @@ def test_learners_wait_during_an_evaluation():
 
 @may_hang
 def test_a_thread_that_ends_wakes_whoever_waits():
-    """Here one waits until only one learner is left."""
+    """Somebody who waits until only one learner is left would otherwise wait for ever."""
     built = Built(2)
     waiting = asleep(built.progress, lambda: built.progress.wait_until(
         lambda: len(built.progress.learning_threads) == 1))
@@ -100,7 +100,8 @@ def test_a_thread_that_ends_wakes_whoever_waits():
 
 
 def test_the_first_of_several_errors_is_kept():
-    """With its thread's name. Neither a plain stop nor the Stopped that it causes is an error."""
+    """It is kept with its thread's name. Neither a plain stop nor the Stopped that it causes is an
+    error."""
     built, first, late = Built(2), ValueError("first"), ValueError("late")
     built.progress.stop()
     built.tester.run()  # raises Stopped inside
@@ -132,7 +133,7 @@ def test_a_signal_after_a_run_changes_nothing(failure):
 
 @may_hang
 def test_ctrl_c_wakes_whoever_waits():
-    """Even if it comes while the main thread, which handles it, holds the lock."""
+    """It may come while the main thread, which handles it, holds the lock."""
     progress = a3c.Progress(options())
     waiting = asleep(progress, progress.wait_for_evaluation)
     with progress.changed:
@@ -153,7 +154,8 @@ def test_a_run_ends_with_its_threads(monkeypatch, first_words, method, wanted):
     (200, ["Not"]), (0, ["Threshold", "Evaluation", "Learned", "Test", "Test", "Test"])])
 @may_hang
 def test_a_hanging_learner_is_not_awaited_forever(monkeypatch, first_words, learned_mean, wanted):
-    """After the last frame, or an evaluation that has passed, the test thread ends the run."""
+    """After the last frame, or an evaluation that has passed, the test thread ends the run without
+    it."""
     class Environment(a3c.Environment):
         def run(self):
             if threading.current_thread().name == "local_thread1":
@@ -182,7 +184,8 @@ def waits_for(lock, function):
 
 
 def test_counting_and_saving_wait_for_their_locks():
-    """Two threads never count at once, or save at once."""
+    """Two threads never count at once, or save at once, so no step is lost and no checkpoint is
+    mixed."""
     built = Built(1)
     progress, checkpoint = built.progress, built.server.checkpoint
     checkpoint.folder, checkpoint.saver = "saved", unittest.mock.Mock()
@@ -200,7 +203,7 @@ def test_counting_and_saving_wait_for_their_locks():
     ([200] * 10, 199, ["Threshold", "Evaluation", "Not"]),
     ([100] + [200] * 9, 200, ["Not"]), ([199] * 10, 200, ["Not"]), ([200] * 9, 200, ["Not"])])
 def test_a_high_mean_leads_to_an_evaluation(first_words, scores, evaluation_mean, wanted):
-    """If the mean of the latest ten scores exceeds 199. An evaluation passes above 199, too."""
+    """The mean of the latest ten scores has to exceed 199. An evaluation, too, passes above 199."""
     built = Built(0)  # no learner, so the test thread never waits
     evaluation = [evaluation_mean - 9] + 9 * [evaluation_mean + 1]  # ten scores with this mean
     built.tester.environment.play = play = unittest.mock.Mock(side_effect=evaluation)
@@ -285,7 +288,7 @@ def evaluation():
 
 
 def test_an_evaluation_plays_one_version_of_the_weights(evaluation):
-    """The server's at its beginning, whatever learners still write."""
+    """It plays the server's weights of its beginning, whatever learners still write."""
     assert len(evaluation.played) == 10
     assert all(same(weights, evaluation.first) for weights in evaluation.played)
 

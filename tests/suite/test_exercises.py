@@ -5,7 +5,7 @@ import unittest.mock
 from pathlib import Path
 
 import check
-import measure
+import measure_exercises
 import pytest
 import reference
 from helpers import ROOT, SCRIPT, a3c, batch
@@ -14,15 +14,16 @@ pytest.importorskip("gymnasium")
 import advantages
 
 pytestmark = pytest.mark.pages
-SCRIPTS = SCRIPT.read_text(encoding="utf-8")
+UNCHANGED = SCRIPT.read_text(encoding="utf-8")
 PAGE = Path(check.__file__).with_name("README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_our_answer_to_exercise_18_makes_pongs_samples(tmp_path, monkeypatch, rng, terminal):
-    """Returns as in the paper, up to the end of a segment: of 23 steps, 10, 10 and 3. The reference
+def test_our_answer_to_exercise_18_ends_returns(tmp_path, monkeypatch, rng, terminal):
+    """They end with their segment, as in the paper: of 23 steps after 10, 10 and 3. The reference
     is advantages.py, which test_advantages.py compares with formulas."""
-    (tmp_path / "a3c_cartpole.py").write_text(measure.changed_script("18"), encoding="utf-8")
+    changed = measure_exercises.changed_script("18")
+    (tmp_path / "a3c_cartpole.py").write_text(changed, encoding="utf-8")
     module = check.load(tmp_path / "a3c_cartpole.py")
     monkeypatch.setattr(a3c, "N_STEP_RETURN", 10)  # Tmax
     r, samples = rng.normal(size=23), []
@@ -35,11 +36,11 @@ def test_our_answer_to_exercise_18_makes_pongs_samples(tmp_path, monkeypatch, rn
 
 
 def test_ratios_in_answers_are_those_measure_py_prints(capsys):
-    """Such as "1.90 times the frames (1.71 to 2.10)" in the answer to an exercise."""
-    measure.show(measure.load_runs())
+    """All ratios such as "1.90 times the frames (1.71 to 2.10)" in the exercises' answers."""
+    measure_exercises.show(measure_exercises.load_runs())
     printed = capsys.readouterr().out
     found = 0
-    for page in measure.PAGES:
+    for page in measure_exercises.PAGES:
         text = " ".join(page.read_text(encoding="utf-8").split())
         for number, answer in re.findall(r" \*\*(\d+)\. (.*?</details>)", text):
             own = re.findall(rf"Exercise {number}(?:\+15)?: [^E]*", printed)
@@ -68,19 +69,19 @@ def says(tmp_path, monkeypatch, capsys):
     return checked
 
 
-GAE = measure.changed_script("19")  # our answer
+GAE = measure_exercises.changed_script("19")  # our answer
 IN_THE_MIDDLE = "the update in the middle of an episode isn't what GAE says"
 AT_THE_END = "the update at the end of an episode isn't what GAE says"
 
 
 @pytest.mark.parametrize("answer, verdict", [
     pytest.param(GAE, "Right", id="ours"),
-    pytest.param(SCRIPTS, IN_THE_MIDDLE, id="the script"),
+    pytest.param(UNCHANGED, IN_THE_MIDDLE, id="the script"),
     pytest.param(GAE.replace("GAMMA * 0.95", "GAMMA * 0.9"), IN_THE_MIDDLE, id="another λ"),
     pytest.param(GAE.replace("0.0 if terminal else GAMMA ** n", "GAMMA ** n"), AT_THE_END,
                  id="V after the end")])
 def test_check_py_accepts_only_gae(says, answer, verdict):
-    """Exercise 19."""
+    """The check of exercise 19 accepts our answer and refuses wrong ones."""
     assert says("gae", answer) == verdict
 
 
@@ -88,10 +89,10 @@ def test_check_py_accepts_only_gae(says, answer, verdict):
 # other, the last learner to finish a round averages the gradients of all learners.
 OURS = (ROOT / "tests" / "variants" / "synchronous.py").read_text(encoding="utf-8")
 DIFF = Path(__file__).with_name("answer_to_exercise_20") / "mean_over_learners.diff"
-AVERAGE = measure.apply(DIFF.read_text(encoding="utf-8"), SCRIPTS)
+AVERAGE = measure_exercises.apply(DIFF.read_text(encoding="utf-8"), UNCHANGED)
 RIGHT_ROUNDS = {"the mean over samples": OURS, "the mean over learners": AVERAGE}
 WRONG_ROUNDS = {
-    "the script": (SCRIPTS, "N of N actions were chosen with outdated weights"),
+    "the script": (UNCHANGED, "N of N actions were chosen with outdated weights"),
     "no update": (
         AVERAGE.replace("self.session.run(self.update,", "print("),
         "no update has moved the shared weights in N frames"),
@@ -119,13 +120,14 @@ WRONG_ROUNDS = {
 
 @pytest.mark.parametrize("answer", RIGHT_ROUNDS.values(), ids=RIGHT_ROUNDS)
 def test_check_py_accepts_both_means_of_a_round(says, answer):
-    """Exercise 20, as a program with new classes and as a changed script."""
+    """The check of exercise 20 accepts a program with new classes and a changed script."""
     assert says("synchronous", answer) == "Right"
 
 
 @pytest.mark.parametrize("answer, verdict", WRONG_ROUNDS.values(), ids=WRONG_ROUNDS)
 def test_check_py_says_what_is_wrong_with_a_round(says, answer, verdict):
-    """Whatever the numbers: threads take turns by chance."""
+    """Each wrong answer to exercise 20 gets the same words every time. (Threads take turns by
+    chance, so numbers may differ.)"""
     assert re.sub(r"\d+", "N", says("synchronous", answer)) == verdict
 
 

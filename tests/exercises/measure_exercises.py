@@ -1,4 +1,4 @@
-"""Measure the exercises: python tests/exercises/measure.py [NUMBER]...
+"""Measure the exercises: python tests/exercises/measure_exercises.py [NUMBER]...
 
 Makes the change that the lesson or README.md here shows, and lets the changed script learn with
 seeds 0 to 19, or with those of SEEDS; number 0 is the unchanged script. All results go into
@@ -21,8 +21,8 @@ from paths import ROOT, SCRIPT
 import check
 import launch
 import reference
-import results
-from results import column
+import run_statistics
+from run_statistics import column
 
 DATA = HERE / "data" / "exercises.json"
 CURVES = HERE / "data" / "hundred.npz"  # of number 0
@@ -30,7 +30,7 @@ PAGES = ROOT / "README.md", HERE / "README.md"
 LIMIT = 400_000  # frames; a run that didn't learn counts as infinitely long
 SEEDS = {"5": range(100, 200)} | dict.fromkeys(("0", "10", "15", "17", "19"), range(100))
 # Names for none or several exercises. With RMSProp from 0 (15), 6 to 8 are compared with 15.
-TOGETHER = {"0": []} | {name: name.split("+") for name in ("5+17", "6+15", "7+15", "8+15")}
+COMBINATIONS = {"0": []} | {name: name.split("+") for name in ("5+17", "6+15", "7+15", "8+15")}
 # Frames until learned, frames until fifty episodes first averaged 100 (None: never), evaluations
 # that failed, and the policy's mean score in 100 episodes
 Run = collections.namedtuple("Run", "frames early failed policy")
@@ -56,19 +56,19 @@ def apply(diff, text):
 
 def changed_script(number):
     text = SCRIPT.read_text(encoding="utf-8")
-    for exercise in TOGETHER.get(number, [number]):
+    for exercise in COMBINATIONS.get(number, [number]):
         for diff in changes()[exercise]:
             text = apply(diff, text)
     return text
 
 
-def count(number, program):
+def run_seeds(number, program):
     """Returns the runs of the changed script. For number 0 it also keeps the curves."""
     runs, curves = [], []
     for seed in SEEDS.get(number, range(20)):
-        found = launch.learn(seed, program, "--max-frames", LIMIT)
-        runs.append(Run(*map(found.get, Run._fields)))
-        curves.append(curve(found["scores"], found.get("frames", LIMIT)))
+        result = launch.learn(seed, program, "--max-frames", LIMIT)
+        runs.append(Run(result.frames, result.early, result.failed, result.policy))
+        curves.append(curve(result.scores, result.frames or LIMIT))
     if number == "0":
         np.savez_compressed(CURVES, means=np.array(curves, np.float16))
     return runs
@@ -113,7 +113,7 @@ def compare_runs(exercises):
 
 
 def compare_with(control, numbers, exercises):
-    return results.compare_all({
+    return run_statistics.compare_all({
         (number, name): (column(exercises[number], name), column(exercises[control], name))
         for number in numbers if number != control for name in ("frames", "early")})
 
@@ -127,10 +127,10 @@ def show(exercises):
         print(f"Exercise {number}: {len(learned)} of {len(runs)} learned, worst {worst:,}")
         for name, what in (("early", "until fifty episodes average 100"),
                            ("frames", "until learned")):
-            words = results.in_words(column(runs, name), compared.get((number, name)))
+            words = run_statistics.in_words(column(runs, name), compared.get((number, name)))
             print(f"  frames {what}: {words}")
         failed = [run.failed for run in runs]
-        print(f"  evaluations that failed: {results.failed_in_words(failed)}")
+        print(f"  evaluations that failed: {run_statistics.failed_in_words(failed)}")
         low, high = stats.binomtest(good[number], len(runs)).proportion_ci()
         tables = [[good[x], len(exercises[x]) - good[x]] for x in (number, "0")]
         print(f"  policies ≥ 195: {good[number]} of {len(runs)} ({low:.1%} to {high:.1%}), "
@@ -154,7 +154,7 @@ def main():
     parser.add_argument("numbers", nargs="*", metavar="NUMBER", help="measure and keep, then show")
     parser.add_argument("--values", metavar="NUMBER", help="only show V after learning, in 5 runs")
     args = parser.parse_args()
-    measurable = {number for number, diffs in changes().items() if diffs} | set(TOGETHER)
+    measurable = {number for number, diffs in changes().items() if diffs} | set(COMBINATIONS)
     if unknown := {*args.numbers, args.values or "0"} - measurable:
         parser.error(f"no page shows a change for exercise {', '.join(sorted(unknown))}")
     with tempfile.TemporaryDirectory() as folder:
@@ -164,8 +164,8 @@ def main():
             return show_values(program)
         for number in args.numbers:
             program.write_text(changed_script(number), encoding="utf-8")
-            runs = count(number, program)
-            results.keep({**load_runs(), number: runs}, DATA)
+            runs = run_seeds(number, program)
+            run_statistics.keep({**load_runs(), number: runs}, DATA)
     show(load_runs())
 
 

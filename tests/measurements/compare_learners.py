@@ -1,6 +1,6 @@
 """The learners that compare.py compares. runner.py starts them:
 
-python tests/measurements/runner.py tests/measurements/learners.py --task cartpole
+python tests/measurements/runner.py tests/measurements/compare_learners.py --task cartpole
 
 Acrobot is that of tests/variants/your_own.md. Other options go to the program.
 """
@@ -130,6 +130,8 @@ def main(argv=None):
     add("--same-world", action="store_true", help="all learners are in the same world at a time")
     add("--in-turn", choices=BRAINS, default="nothing", help="what learners do one after the other")
     own, words = parser.parse_known_args(argv)
+    if own.off_policy and own.learners != "waiting":
+        parser.error("--off-policy is for --learners waiting")
 
     environment = a3c.Environment
     if own.task == "worlds":
