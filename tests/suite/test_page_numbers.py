@@ -4,7 +4,7 @@ import re
 import compare
 import numpy as np
 import pytest
-from helpers import ROOT
+from helpers import ROOT, page
 
 pytest.importorskip("gymnasium")
 import forgetting
@@ -35,6 +35,18 @@ def cell(table, case):
     return "{} ({})".format(*ratio(table, case))
 
 
+def test_the_short_answers_are_those_of_the_data():
+    """At the top of the page of measurements."""
+    text = page("tests/measurements/README.md")
+    for table, case in (
+            ("cartpole", "1 thread"), ("acrobot", "1 thread"),
+            ("two_worlds", "1 thread, 200 episodes"), ("ages", "Acrobot: updates in turn"),
+            ("ages", "CartPole: updates in turn"), ("rewards", "1 reward"),
+            ("rewards", "20 rewards"), *(("tuned", case) for case in compare.compared("tuned"))):
+        middle, interval = ratio(table, case)
+        assert re.search(rf"\b{middle}\b[^()]*\({interval}\)", text.split("## What")[0]), case
+
+
 def test_the_lesson_says_what_waiting_costs():
     """Its table is that of the data: at the script's learning rate and, with fresh seeds, at the
     best."""
@@ -52,12 +64,11 @@ def test_the_lesson_says_what_old_gradients_cost():
         assert "| {} | {} | {} |".format(words, *cells) in LESSON
 
 
-def test_the_lesson_says_how_slow_one_reward_is():
-    """Its numbers are those of the data, with the script's RMSProp and with a corrected one."""
-    words = "{} times the frames with one reward instead of five (95% interval {})"
-    assert words.format(*ratio("rewards", "1 reward")) in LESSON
-    words = "or {} times ({}) with an optimizer that [starts well]"
-    assert words.format(*ratio("rewards", "1 reward, corrected")) in LESSON
+def test_the_lesson_says_how_many_rewards_are_too_few_or_too_many():
+    """Its numbers are those of the data, for one reward and for twenty instead of five."""
+    words = ("{} times the frames with one reward instead of five (95% interval {}), and {} times "
+             "({}) with twenty")
+    assert words.format(*ratio("rewards", "1 reward"), *ratio("rewards", "20 rewards")) in LESSON
 
 
 def test_the_lesson_says_what_the_network_forgets():
