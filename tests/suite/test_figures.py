@@ -134,6 +134,6 @@ def test_the_pages_quote_the_errors_of_updates():
     assert max(closest) == recordings.REWARDS.index(5)
     assert found[f"{kind}, of 40 states: no update is closer than with all"] == 40
     worse = found[f"{kind}, of 40 states: no update is closer than with five"]
-    says(MEASUREMENTS, f"; with five rewards, it is in {worse}.",
+    says(MEASUREMENTS, f"; with five rewards, in {worse}.",
          f"about {middle:.0f} independent updates",
          f"quartiles {low:.0f} and {high:.0f}")

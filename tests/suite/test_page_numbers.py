@@ -2,10 +2,12 @@
 import re
 
 import compare
+import numpy as np
 import pytest
 from helpers import ROOT, page
 
 pytest.importorskip("gymnasium")
+import clipping
 import forgetting
 
 pytestmark = pytest.mark.pages
@@ -79,3 +81,14 @@ def test_the_lesson_says_what_the_network_forgets():
         case, _, cells = row.strip("| ").split(" | ", 2)
         learners, episodes = case.replace("1 thread", "one thread").replace("8", "eight").split(",")
         assert f"| {learners}, {episodes.split()[0]} | {cells} |" in LESSON, row
+
+
+def test_the_variants_page_says_how_far_v_runs_away():
+    """Its two tables of clipped.py are those of the data."""
+    text = page("tests/variants/README.md")
+    *tabled, _ = clipping.load_runs().values()
+    for runs in tabled:
+        learned, _, values, *_ = zip(*runs)
+        worst = f"{max(values):.1f}" if max(values) < 100 else f"{max(values):,.0f}"
+        cells = f"{learned.count(False)} of {len(runs)} | {np.median(values):.1f}, {worst}"
+        assert f"| {cells} |" in text
