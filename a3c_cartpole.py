@@ -282,7 +282,7 @@ class Agent:
             steps 0 1 2 3 4 5   are queued, each with five rewards
             steps 6 7 8 9       still lack rewards, and wait for the next update
         So the last four are used with newer weights than those that chose their actions.
-        The paper avoids this: returns of the last steps have fewer rewards.
+        The paper avoids this: there, the last steps' returns have fewer rewards.
 
         s: state (4,). a: action. r: reward. s_: next state (4,). done: whether the episode is over.
         terminal: whether V(s_) counts as 0, because no rewards are expected after s_."""
@@ -501,7 +501,7 @@ class Progress:
             self.changed.notify_all()
 
     def wait_until(self, condition, seconds=None):
-        """Wait until condition() holds, but at most so many seconds. Raises Stopped if all threads
+        """Wait until condition() holds, but at most `seconds`. Raises Stopped if all threads
         have to stop."""
         with self.changed:
             self.changed.wait_for(lambda: self.stopped or condition(), seconds)
@@ -537,7 +537,7 @@ class Progress:
                 self.stop()
 
     def wait_for_stop(self, seconds):
-        """Wait until all threads have to stop, but no longer than this. Returns whether they do."""
+        """Wait until all threads have to stop, but at most `seconds`. Returns whether they do."""
         with self.changed:
             return self.changed.wait_for(lambda: self.stopped, seconds)
 
@@ -762,7 +762,7 @@ def open_curves(server):
 
 def prepare_folder(option, folder):
     """Make the folder of an option, if need be, and find out whether files can be written there and
-    whether TensorFlow finds them, which it doesn't if the name has brackets."""
+    whether TensorFlow finds them, which it doesn't if their path has brackets."""
     try:
         os.makedirs(folder, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -785,7 +785,7 @@ def prepare_films(options):
         subprocess.run([moviepy.config.FFMPEG_BINARY, "-version"], check=True, capture_output=True)
     except Exception as error:  # a package is missing, or ffmpeg
         refuse(f"argument --render: {reason(error)} (see requirements.txt, or try none)")
-    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # or ALSA may complain of no sound card
+    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # without a sound card ALSA may complain
     os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")  # OpenGL may crash beside TensorFlow
     drivers = {"linux": "x11", "win32": "windows"}  # on macOS only the main thread opens windows
     if options.render != "video" and sys.platform in drivers:
@@ -843,7 +843,7 @@ def parse(argv):
     add("--logdir", metavar="DIR", help="write graph and curves for TensorBoard")
     options = parser.parse_args(argv)
     if min(options.workers, options.max_frames, options.test_episodes) < 1 or options.seed < 0:
-        parser.error("--workers, --max-frames and --test-episodes begin at 1, --seed at 0")
+        parser.error("--workers, --max-frames and --test-episodes must be at least 1, --seed 0")
     if options.play:
         options.workers = 0
         if options.checkpoint is None:
@@ -875,7 +875,7 @@ def constants():
 
 
 def configure(**values):
-    """Undo the call before, and give the constants named here new values, so that several programs
+    """Undo the previous call, and give the named constants new values, so that several programs
     can run in one Python process."""
     globals().update(CONFIGURED)
     CONFIGURED.clear()
