@@ -81,7 +81,7 @@ def error(gradients, unbiased):
 
 
 def errors(r, v, dlogp):
-    """Of updates with many rollouts from one state, as an array that `load_errors` reads. r, v and
+    """How far updates from many rollouts of one state are off, as `load_errors` reads it. r, v and
     dlogp, the derivative of log π(a|s), are (rollouts, steps), and 0 from an episode's end on."""
     delta = r[:, :-1] + GAMMA * v[:, 1:] - v[:, :-1]
     later = np.arange(delta.shape[1])

@@ -18,8 +18,8 @@ FRAMES, ROUNDS = 40_000, 15
 
 
 def speed(folders):
-    """Of the scripts in these folders, in turn; folders: their names and paths. All runs begin with
-    the same weights, and draw all actions from the policy."""
+    """Measure the scripts in these folders, {name: path}, in turn. All runs begin with the same
+    weights, and draw all actions from the policy."""
     take_turns("", program_speed, {
         f"{n} learners, {name}": (Path(folder, SCRIPT.name), FRAMES, "--workers", n, "--seed", 0,
                                   "--set", "EPS_START", 0.0)
@@ -68,7 +68,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0], allow_abbrev=False,
         epilog="Other OPTIONs are for learning. They go to the program (--workers 1, --max-frames "
-               "400000) or to runner.py (--set LEARNING_RATE 0.01).")
+               "400000) or to run_program.py (--set LEARNING_RATE 0.01).")
     add = parser.add_argument
     add("--learning", action="store_true", help="only learning, not the script's speed")
     add("--seeds", type=int, default=3, metavar="N", help="runs (%(default)s)")

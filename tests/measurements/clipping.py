@@ -82,19 +82,19 @@ def measure():
         for seed in range(len(found[case]), seeds):
             found[case].append(run(seed, *how))
         run_statistics.keep(found, DATA)
-        print(*show(case, found[case]), flush=True)
+        print(show(case, found[case]), flush=True)
 
 
 def show(case, runs):
     """What the page on variants says of a case."""
     total = Run(*np.sum(runs, axis=0))
     values = [run.largest_v for run in runs]
-    yield (f"{case}: {len(runs) - total.learned:.0f} of {len(runs)} not learned; "
-           f"|V| median {np.median(values):.1f}, worst {max(values):,.1f}, "
-           f"above 2 in {np.sum(np.array(values) > 2)} runs; "
-           f"norm too large in {total.above / total.updates:.2%} of the updates; with an end: "
-           f"{total.large_ends / total.large:.0%} of the large ones, "
-           f"{total.ends / total.updates:.0%} of all")
+    return (f"{case}: {len(runs) - total.learned:.0f} of {len(runs)} not learned; "
+            f"|V| median {np.median(values):.1f}, worst {max(values):,.1f}, "
+            f"above 2 in {np.sum(np.array(values) > 2)} runs; "
+            f"norm too large in {total.above / total.updates:.2%} of the updates; with an end: "
+            f"{total.large_ends / total.large:.0%} of the large ones, "
+            f"{total.ends / total.updates:.0%} of all")
 
 
 def main():
@@ -103,7 +103,7 @@ def main():
     if parser.parse_args().measure:
         measure()
     for case, runs in load_runs().items():
-        print(*show(case, runs) if runs else [f"{case}: not measured"])
+        print(show(case, runs) if runs else f"{case}: not measured")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Measure what threads are good for: python tests/measurements/compare.py [TABLE]...
 
-TABLE is one of those below, such as cartpole or ages (how much old gradients cost). Each case
-learns with seeds 0 to 49 (tuned: 50 to 99), and the cases take turns. The results go into
-data/TABLE.json. What is in there already isn't measured again. Without a TABLE, it only shows all
-of them; with --commands it shows how to repeat one run of each row.
+Shows these tables, or all: TABLE is one of those below, such as cartpole or ages (how much old
+gradients cost). With --measure it first measures what is missing in data/TABLE.json: each case
+learns with seeds 0 to 49 (tuned: 50 to 99), and the cases take turns. With --commands it shows how
+to repeat one run of each row.
 """
 import argparse
 import collections
@@ -21,7 +21,7 @@ FIRST_SEED = {"tuned": 50}
 LIMIT = 400_000  # frames; a run that needs more hasn't learned
 # The frames that a run took to learn (None: it didn't), and its evaluations that failed
 Run = collections.namedtuple("Run", "frames failed")
-# The words of which a table's rows are named: what runner.py and compare_learners.py are told
+# The words of which a table's rows are named: what run_program.py and compare_learners.py are told
 OPTIONS = {
     "CartPole": "--task cartpole", "Acrobot": "--task acrobot",
     "two worlds": "--task worlds --max-frames 300000",
@@ -180,19 +180,21 @@ def show(table):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=", ".join(TABLES))
+    parser.add_argument("--measure", action="store_true", help="measure what is missing, and show")
     parser.add_argument("--commands", action="store_true", help="show a command for each row")
     args = parser.parse_args()
+    tables = args.tables or TABLES
     if unknown := set(args.tables) - set(TABLES):
         parser.error(f"there is no table {', '.join(sorted(unknown))}")
     if args.commands:
-        for table in args.tables or TABLES:
+        for table in tables:
             for row, options in cases(table).items():
-                print(f"{table}, {row}: python {HERE / 'runner.py'} {LEARNERS} --render none "
+                print(f"{table}, {row}: python {HERE / 'run_program.py'} {LEARNERS} --render none "
                       f"--seed {FIRST_SEED.get(table, 0)} --max-frames {LIMIT} {options}")
         return
-    for table in args.tables:
-        measure(table)
-    for table in TABLES:
+    for table in tables:
+        if args.measure:
+            measure(table)
         print(table, *show(table), sep="\n")
 
 

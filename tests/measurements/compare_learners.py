@@ -1,6 +1,6 @@
-"""The learners that compare.py compares. runner.py starts them:
+"""The learners that compare.py compares. run_program.py starts them:
 
-python tests/measurements/runner.py tests/measurements/compare_learners.py --task cartpole
+python tests/measurements/run_program.py tests/measurements/compare_learners.py --task cartpole
 
 Acrobot is that of tests/variants/your_own.md. Other options go to the program.
 """

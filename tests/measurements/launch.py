@@ -1,6 +1,6 @@
 """Start a program as a user would, and read what it prints: how fast it plays, and how it learns.
 
-The other measurements use this. Each run is a new process of runner.py.
+The other measurements use this. Each run is a new process of run_program.py.
 """
 import collections
 import json
@@ -24,7 +24,7 @@ Result = collections.namedtuple("Result", "frames episodes seconds learning poli
 
 def lines(program, *options):
     """Run a program. Yields each line that it prints, and the seconds since its launch."""
-    command = sys.executable, HERE / "runner.py", program, "--render", "none", *options
+    command = sys.executable, HERE / "run_program.py", program, "--render", "none", *options
     launch = time.perf_counter()
     process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
     try:

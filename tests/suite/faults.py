@@ -332,7 +332,7 @@ FAULTS = {
         ("", 'setdefault("TF_ENABLE_ONEDNN_OPTS"', '__setitem__("TF_ENABLE_ONEDNN_OPTS"')],
     "test_only_the_latest_checkpoints_stay": [
         ("Checkpoint.__init__", "save_relative_paths", "max_to_keep=None, save_relative_paths")],
-    "test_memory_is_free_after_a_run": [("", "gc.enable()", "gc.disable()")],
+    "test_a_notebook_may_run_the_script_again_and_again": [("", "gc.enable()", "gc.disable()")],
     "test_films_need_no_screen_and_no_sound_card": [
         ("prepare_films", 'os.environ["SDL_VIDEODRIVER"] = "dummy"', "pass"),
         ("prepare_films", 'os.environ.setdefault("SDL_AUDIODRIVER", "dummy")', "pass")],
@@ -402,7 +402,7 @@ FAULTS = {
         ("parse", "random.randrange(2 ** 32)", "1"),
         ("parse", 'default="auto"', 'default="video"')],
     # test_synchronous.py
-    "test_synchronous_learners_have_an_order": [
+    "test_synchronous_learners_have_one_order_in_all_processes": [
         ("synchronous.Server.__init__", "sorted(", "list(")],
     "test_a_round_makes_one_update": [
         ("synchronous.Server.initialize", "tf.add_n(parts) / samples", "tf.add_n(parts)"),
@@ -411,7 +411,7 @@ FAULTS = {
         ("synchronous.Brain.build_update", "samples * g", "g")],
     "test_synchronous_continues_with_the_saved_epsilon": [
         ("synchronous.Server.initialize", "self.progress.frames", "0")],
-    "test_synchronous_accepts_classes_that_have_its_own": [
+    "test_synchronous_takes_its_own_classes_and_their_subclasses": [
         ("synchronous.main", "issubclass(given, own)", "False")],
     "test_a_seed_repeats_a_run_of_synchronous_learners": [
         ("synchronous.Agent.explore", "self.brain.server.frame", "frame"),

@@ -428,6 +428,7 @@ def test_signals_are_ignored_while_ray_shuts_down(fake_ray):
 
 
 def test_without_ray_one_line_says_what_to_install(monkeypatch):
+    """distributed.py needs a package that the script doesn't need."""
     monkeypatch.setitem(sys.modules, "ray", None)  # as if this package were missing
     monkeypatch.setattr(sys, "path", sys.path[:])
     with pytest.raises(SystemExit, match=r"\A.+: run  pip install -r tests/requirements.txt\Z"):

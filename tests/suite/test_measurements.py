@@ -17,8 +17,8 @@ import two_worlds
 
 pytestmark = pytest.mark.pages
 SCRIPTS = ["benchmark", "check", "clipping", "compare", "compare_learners", "draw", "forgetting",
-           "games", "measure_exercises", "print_episode", "print_update", "record", "runner",
-           "sabotage", "slow_steps", "timeline"]
+           "games", "measure_exercises", "print_episode", "print_update", "record",
+           "run_program", "sabotage", "slow_steps", "timeline"]
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

@@ -41,13 +41,14 @@ TO_LEARN = {clipped: 300_000, distributed: 300_000, ga3c: 500_000, memory: 1_000
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("program, frames", TO_LEARN.items())
 def test_each_variant_learns(tmp_path, program, frames):
+    """A whole run, from its launch to a passed evaluation, with eight learners."""
     words = "--render", "none", "--seed", 100, "--max-frames", frames, "--workers", 8
     status, _, err = finish(start(*words, cwd=tmp_path, program=program.__file__), seconds=840)
     assert status == LEARNED, err
 
 
 @pytest.mark.parametrize("program", VARIANTS)
-def test_play_films_what_each_variant_has_saved(tmp_path, monkeypatch, put_back, program):
+def test_each_variant_films_its_checkpoint(tmp_path, monkeypatch, put_back, program):
     """--play restores a variant's own network. The run before it is too short to learn."""
     process = start("--render", "none", "--max-frames", 300, "--workers", 2,
                     "--checkpoint", "saved", cwd=tmp_path, program=program.__file__)
@@ -105,6 +106,7 @@ def test_programs_can_be_configured_in_turn(monkeypatch, given_to_main):
     (pendulum, a3c, "NUM_STATES", 2, "state_scale has 3 numbers, but NUM_STATES is 2")])
 def test_unfit_settings_are_refused_in_one_line(
         monkeypatch, capsys, put_back, variant, owner, name, value, error):
+    """A setting that doesn't fit the variant's others. Here it is changed after `configure`."""
     def configure_wrongly(*args, rightly=variant.configure):
         rightly(*args)
         monkeypatch.setattr(owner, name, value)
@@ -143,6 +145,7 @@ def test_the_page_says_what_goes_with_what():
     (ga3c, {"agent_class": memory.Agent}, "an LSTM"),
     (distributed, {"server_class": synchronous.Server}, "with synchronous.py")])
 def test_unfit_classes_are_refused_in_one_line(capsys, fake_ray, program, classes, error):
+    """Classes of another program that don't go with this one's, instead of learning nonsense."""
     assert error in refusal(capsys, main=program.main, **classes)
 
 

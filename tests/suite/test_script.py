@@ -481,8 +481,9 @@ def test_defaults_are_settings_and_a_random_seed(monkeypatch):
 
 # The imports
 
-def test_memory_is_free_after_a_run():
-    """Python's garbage collector, which the script's imports switch off, is on again."""
+def test_a_notebook_may_run_the_script_again_and_again():
+    """Nothing refers to a run that has ended, so Python frees its memory. For that the garbage
+    collector has to be on again, which the script switches off while it imports TensorFlow."""
     servers = [weakref.ref(run("--max-frames", 300)[1]) for _ in range(3)]
     assert gc.isenabled()
     gc.collect()

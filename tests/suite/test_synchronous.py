@@ -44,8 +44,9 @@ def test_synchronous_continues_with_the_saved_epsilon(saved):
     assert server.frame == 50
 
 
-def test_synchronous_accepts_classes_that_have_its_own():
-    """Its main mixes its classes into those it is given, except where they are in them already."""
+def test_synchronous_takes_its_own_classes_and_their_subclasses():
+    """Its main mixes its Server, Brain and Agent into the classes it is given. One that has them
+    already must not get them twice: Python would raise a TypeError."""
     class Agent(synchronous.Agent):
         on_policy = False
     status, _ = run("--max-frames", 50, main=synchronous.main, server_class=synchronous.Server,
@@ -106,7 +107,7 @@ def test_ten_steps_make_ten_samples_if_on_policy(
     assert sizes[:4] == [in_the_first_round] * 2 + [10] * 2  # of two learners, in two rounds
 
 
-def test_synchronous_learners_have_an_order(build):
-    """Sets of names have another order in each process, and then a seed repeats no run."""
+def test_synchronous_learners_have_one_order_in_all_processes(build):
+    """Sets of names have another order in each process, so with them a seed would repeat no run."""
     learners = build(synchronous, learners=8).server.learners
     assert learners == [f"local_thread{n}" for n in range(1, 9)]
