@@ -224,7 +224,7 @@ def draw_baseline():
         panel.plot(push.mean(), 47, "v", color="black", markersize=7)
         panel.set_title(f"X = {name}", color=color, weight="bold")
         panel.text(0.99, 0.95, f"{remark}\nstandard deviation {push.std():.3f}\n"
-                   f"▼ mean {push.mean():.4f} ± {push.std() / len(push) ** 0.5:.4f}",
+                   f"▼ mean {push.mean():.4f}, standard error {push.std() / len(push) ** 0.5:.4f}",
                    ha="right", va="top", transform=panel.transAxes)
         panel.set(xlim=(-0.42, 0.9), ylim=(0, 50), xticks=[-0.4, -0.2, 0, 0.2, 0.4, 0.6, 0.8])
     [[_, right]], _ = forward(networks()["halfway"][1], load("rollouts")["state"][np.newaxis])

@@ -16,9 +16,11 @@ def speed(program, *options):
 
 def main():
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
-    for how in "--sleep", "--compute":
-        launch.take_turns(f", {how[2:]} 1 ms more", speed, {
-            f"{n} learners": (SCRIPT, how, 0.001, "--workers", n) for n in (1, 2, 8, 32)}, 3)
+    for what, *how in (("a step sleeps", "--sleep"), ("a step computes", "--compute"),
+                       ("a step computes, on all cores", "--set", "SHARE_ONE_CORE", False,
+                        "--compute")):
+        launch.take_turns(f", {what} for 1 ms more", speed, {
+            f"{n} learners": (SCRIPT, *how, 0.001, "--workers", n) for n in (1, 2, 8, 32)}, 3)
     for seconds in 0, 0.0002, 0.001, 0.005:
         cases = {"script": (SCRIPT, "--compute", seconds)}
         for n in 1, 2:

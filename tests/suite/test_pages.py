@@ -69,6 +69,13 @@ def numbers(text):
     return set(re.findall(r"\d[\d,.]*\d", text))
 
 
+@pytest.mark.parametrize("name", PAGES)
+def test_every_table_is_whole(name):
+    """GitHub shows rows without a line |---| above them as plain text."""
+    for rows in re.findall(r"(?:^\|.*\n)+", PAGES[name], re.M):
+        assert re.fullmatch(r"\|(-+\|)+", rows.splitlines()[1]), rows
+
+
 def test_the_japanese_page_has_the_readmes_code():
     """A Japanese reader finds each block of code that an English reader finds."""
     japanese = code(JAPANESE)
