@@ -1,9 +1,10 @@
-"""Record pulls and updates of a real run: python tests/measurements/timeline.py
+"""Record pulls and updates of real runs: python tests/measurements/timeline.py [--measure]
 
-Prints how old the gradients of eight learners are (how many updates of others came between a
-thread's pull and its own update), and how many pulls overlap an update of another thread, so that
-they may get some arrays from before it and some from after it. And how much gradients change with
-their age. The learners are those of compare.py.
+How old are the gradients of eight learners (how many updates of others came between a thread's pull
+and its own update)? How many pulls overlap an update of another thread, so that they may get some
+arrays from before it and some from after it? And how much do gradients change with their age?
+Prints the lowest and the highest number of all recordings in data/timeline.json. The learners are
+those of compare.py.
 
 Python can't tell the order of graph calls: when one has ended, its thread waits for Python's lock,
 the GIL, and others go on. So the graph itself counts the updates and looks at the clock, each time
@@ -14,16 +15,24 @@ import collections
 import contextlib
 import functools
 import io
+import json
 
 import numpy as np
+import run_statistics
+from paths import HERE
 
-import paths  # so that the script is found
 from script import a3c, tf
 
 # Of a pull or an update: when, by which thread (0, 1, ...), which version of the server's weights
 # the thread has pulled last, and which version its update makes (0 for a pull). A version is the
 # number of updates before it.
 Event = collections.namedtuple("Event", "seconds thread pulled made")
+DATA = HERE / "data" / "timeline.json"
+# Of a run: the mean age of its gradients, the shares of them (%) that are fresh, and that are older
+# than 20 updates, and the share of the pulls (%) that overlap an update
+Ages = collections.namedtuple("Ages", "mean fresh old overlapping")
+# Between gradients at old and at new weights: the median of the cosines and their 10th percentile
+Cosines = collections.namedtuple("Cosines", "median tenth")
 
 
 class Server(a3c.ParameterServer):
@@ -133,25 +142,23 @@ def ages(events):
     return np.array([event.made - 1 - event.pulled for event in events if event.made])
 
 
-def show(title, **settings):
+def summarize(**settings):
+    """One run: how old its gradients are, and how many of its pulls overlap an update."""
     events, during = record(8, 40_000, **settings)
     found = ages(events)
-    print(f"{title}: {found.mean():.1f} updates old in the mean, {100 * (found == 0).mean():.0f}% "
-          f"fresh, {100 * (found > 20).mean():.0f}% older than 20; "
-          f"{100 * (during > 0).mean():.1f}% of the pulls overlap an update")
+    return Ages(found.mean(), *(100 * np.mean(x) for x in (found == 0, found > 20, during > 0)))
 
 
-def show_cosines(title, **settings):
+def compare_gradients(**settings):
+    """Five runs: how alike gradients at old and at new weights are."""
     Comparing.cosines.clear()
     for seed in range(5):
         record(8, 40_000, seed=seed, **settings)
-    found = np.array(Comparing.cosines)
-    print(f"{title}: cosine {np.median(found):.2f} in the median, and below "
-          f"{np.quantile(found, 0.1):.2f} in one of ten")
+    return Cosines(*np.quantile(Comparing.cosines, [0.5, 0.1]))
 
 
-def main():
-    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+def measure():
+    """Returns {row: its Ages or Cosines}, one recording of all cases."""
     import compare_learners  # the tests use the rest with versions of Gym that have no Acrobot-v1
 
     class AcrobotServer(Server, compare_learners.AdamServer):
@@ -167,12 +174,33 @@ def main():
         pass
     acrobot = {"server": AcrobotServer, "environment": compare_learners.Acrobot,
                **compare_learners.ACROBOT}
+    found = {}
     for task, settings in ("CartPole", {}), ("Acrobot", acrobot):
-        show(f"{task}, sharing a core", **settings)
-        show(f"{task}, on all cores", **settings, SHARE_ONE_CORE=False)
-        show(f"{task}, segments in turn", **settings, brain=SegmentsInTurn)
-        show(f"{task}, updates in turn", **settings, brain=UpdatesInTurn)
-        show_cosines(f"{task}, updates in turn", **settings, brain=ComparedInTurn)
+        found[f"{task}, one core"] = summarize(**settings)
+        found[f"{task}, all cores"] = summarize(**settings, SHARE_ONE_CORE=False)
+        found[f"{task}, segments in turn"] = summarize(**settings, brain=SegmentsInTurn)
+        found[f"{task}, updates in turn"] = summarize(**settings, brain=UpdatesInTurn)
+        found[f"{task}, gradients"] = compare_gradients(**settings, brain=ComparedInTurn)
+    return found
+
+
+def load():
+    """{row: its Ages or Cosines, whose numbers are arrays (recordings,)}"""
+    recordings = json.loads(DATA.read_text())
+    return {row: (Ages if len(numbers) == len(Ages._fields) else Cosines)(
+                *np.transpose([recording[row] for recording in recordings]))
+            for row, numbers in recordings[0].items()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--measure", action="store_true", help="add a recording, before showing")
+    if parser.parse_args().measure:
+        new = {row: [round(float(x), 3) for x in found] for row, found in measure().items()}
+        run_statistics.keep([*json.loads(DATA.read_text()), new], DATA)
+    for row, found in load().items():
+        print(f"{row}:", ", ".join(f"{name} {min(numbers):g} to {max(numbers):g}"
+                                   for name, numbers in found._asdict().items()))
 
 
 if __name__ == "__main__":

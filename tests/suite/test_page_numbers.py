@@ -9,6 +9,7 @@ from helpers import ROOT, page
 pytest.importorskip("gymnasium")
 import clipping
 import forgetting
+import timeline
 
 pytestmark = pytest.mark.pages
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -94,3 +95,22 @@ def test_the_variants_page_says_how_far_v_runs_away():
         worst = f"{max(values):.1f}" if max(values) < 100 else f"{max(values):,.0f}"
         cells = f"{learned.count(False)} of {len(runs)} | {np.median(values):.1f}, {worst}"
         assert f"| {cells} |" in text
+
+
+def test_the_page_says_how_old_gradients_are():
+    """Its ranges are those of all recordings."""
+    text, found = page("tests/measurements/README.md"), timeline.load()
+
+    def span(form, *arrays):
+        numbers = np.concatenate(arrays)
+        return f"{min(numbers):{form}} to {max(numbers):{form}}"
+    tasks = "CartPole", "Acrobot"
+    for cores, words in (("all cores", "On two cores, {}% are fresh on CartPole and {}% on"),
+                         ("one core", "On one core, {}% are fresh on CartPole, and {}% on")):
+        fresh = [span(".0f", found[f"{task}, {cores}"].fresh) for task in tasks]
+        assert words.format(*fresh) in text
+    words = "{}% of the pulls overlapped an update on one core, and {}% on two"
+    assert words.format(*(span(".0f", *(found[f"{task}, {cores}"].overlapping for task in tasks))
+                          for cores in ("one core", "all cores"))) in text
+    tenth = [span(".2f", found[f"{task}, gradients"].tenth) for task in tasks]
+    assert "10th percentile is {1} on Acrobot, and {0} on CartPole".format(*tenth) in text
