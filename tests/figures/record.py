@@ -5,8 +5,8 @@ import tempfile
 
 import film
 import numpy as np
-from recordings import (DATA, GAMMA, N_STEP_RETURN, SECONDS, TIME_LIMIT, errors, networks,
-                      read_log)
+from recordings import (DATA, GAMMA, N_STEP_RETURN, SECONDS, TIME_LIMIT, errors_of_state,
+                      networks, read_log)
 import a3c_cartpole as a3c
 from reference import forward
 
@@ -140,7 +140,7 @@ def record_states(seed):
         while len(found) < 4 * (network + 1):
             states, *_ = play(weights, rng)
             if len(states) > STEP + N_STEP_RETURN + 1:
-                found.append(errors(*rollouts(weights, rng, states[STEP], ROLLOUTS // 4)))
+                found.append(errors_of_state(*rollouts(weights, rng, states[STEP], ROLLOUTS // 4)))
     keep("states", {"errors": np.array(found)})
 
 

@@ -64,7 +64,7 @@ def pushes():
     return dict(zip(names, load("rollouts")["pushes"]))
 
 
-def updates(dlogp, delta, discounts):
+def gradients_of_updates(dlogp, delta, discounts):
     """The gradients of updates with ten independent samples, the first of ten rollouts, and of
     updates with ten successive steps, the first of one rollout (fewer if it ends sooner). An
     advantage is the sum of delta, now and later, with these discounts."""
@@ -74,29 +74,29 @@ def updates(dlogp, delta, discounts):
     return pushes[:, 0].reshape(-1, 10).mean(axis=1), pushes.sum(axis=1) / steps
 
 
-def error(gradients, unbiased):
+def error_of(gradients, unbiased):
     """How far gradients are from the true one, which is the mean of the unbiased."""
     truth = unbiased.mean()
     return Error(np.sqrt(np.mean((gradients - truth) ** 2)), np.mean(gradients - unbiased), truth)
 
 
-def errors(r, v, dlogp):
+def errors_of_state(r, v, dlogp):
     """How far updates from many rollouts of one state are off, as `load_errors` reads it. r, v and
     dlogp, the derivative of log π(a|s), are (rollouts, steps), and 0 from an episode's end on."""
     delta = r[:, :-1] + GAMMA * v[:, 1:] - v[:, :-1]
     later = np.arange(delta.shape[1])
-    unbiased = updates(dlogp, delta, GAMMA ** later)
+    unbiased = gradients_of_updates(dlogp, delta, GAMMA ** later)
     by_rewards = [GAMMA ** later * (later < n) for n in REWARDS]
     by_lambda = [(GAMMA * (1 - 1 / n)) ** later for n in REWARDS]
-    found = [[error(*pair) for pair in zip(updates(dlogp, delta, discounts), unbiased)]
+    found = [list(map(error_of, gradients_of_updates(dlogp, delta, discounts), unbiased))
              for discounts in by_rewards + by_lambda]
     return np.reshape(found, (2, len(REWARDS), 2, 3)).transpose(2, 0, 1, 3)
 
 
 def load_errors():
     """{one of KINDS: Error}, whose numbers are arrays (40 states, n rewards or GAE, REWARDS)."""
-    errors = load("states")["errors"]  # (states, kinds, ..., numbers)
-    return {kind: Error(*np.moveaxis(errors[:, i], -1, 0)) for i, kind in enumerate(KINDS)}
+    found = load("states")["errors"]  # (states, kinds, ..., numbers)
+    return {kind: Error(*np.moveaxis(found[:, i], -1, 0)) for i, kind in enumerate(KINDS)}
 
 
 def statistics():

@@ -1,4 +1,4 @@
-"""draw.py draws every picture from the recorded data, and the data show what the pages say."""
+"""draw.py draws every picture, and what is drawn follows from the recorded data."""
 import json
 import subprocess
 import sys
@@ -8,13 +8,11 @@ import measure_exercises
 import numpy as np
 import pytest
 import recordings
-import run_statistics
-from helpers import a3c, environment_variables, page
+from helpers import a3c, environment_variables
 from PIL import Image
 from translate import translate
 
 pytestmark = pytest.mark.pages
-README, MEASUREMENTS = page("README.md"), page("tests/measurements/README.md")
 
 
 def pictures(folder):
@@ -77,63 +75,14 @@ def test_recorded_errors_are_those_of_the_formulas(rng):
     five = gradients(lambda i, t: advantage(i, t, 5))
     gae = gradients(lambda i, t: sum(
         0.2 * 0.8 ** (n - 1) * advantage(i, t, n) for n in range(1, 100)))
-    found = recordings.errors(r, v, score)[:, :, recordings.REWARDS.index(5)]
+    found = recordings.errors_of_state(r, v, score)[:, :, recordings.REWARDS.index(5)]
     for kind in range(2):
-        assert found[kind, 0] == pytest.approx(recordings.error(five[kind], unbiased[kind]))
-        assert found[kind, 1] == pytest.approx(recordings.error(gae[kind], unbiased[kind]))
+        assert found[kind, 0] == pytest.approx(recordings.error_of(five[kind], unbiased[kind]))
+        assert found[kind, 1] == pytest.approx(recordings.error_of(gae[kind], unbiased[kind]))
 
 
 def test_an_error_has_a_bias_and_a_noise(rng):
     """Gradients that are 3 too large on average, with a spread of 4, are off by 5."""
     unbiased = rng.normal(7, 1, 10 ** 6)
-    found = recordings.error(unbiased + rng.normal(3, np.sqrt(15), 10 ** 6), unbiased)
+    found = recordings.error_of(unbiased + rng.normal(3, np.sqrt(15), 10 ** 6), unbiased)
     assert found == pytest.approx((5, 3, 7), abs=0.02)
-
-
-# What the pages say about the pictures
-
-def says(text, *quotes):
-    for words in quotes:
-        assert words in text, words
-
-
-def test_the_pages_quote_the_run_they_draw():
-    """The pages say what its scores are while the critic's loss is small, and how old its three
-    networks are."""
-    untrained, halfway, learned = (frames for frames, _ in recordings.networks().values())
-    says(README, "the mean score is anywhere from {:.0f} to {:.0f}".format(
-              *recordings.statistics()["mean scores while the critic's loss is small"]))
-    says(MEASUREMENTS, f"{untrained:,}, {halfway:,} and {learned:,} frames")
-
-
-def test_the_pages_quote_a_hundred_runs():
-    """The page says how they learn on average, and how long the worst takes."""
-    computed = recordings.statistics()
-    runs = measure_exercises.load_runs()["0"]
-    failed = run_statistics.failed_in_words([run.failed for run in runs])
-    says(MEASUREMENTS, f"{max(run.frames for run in runs):,} | {failed}")
-    says(MEASUREMENTS,
-          f"reaches {computed['median score after 7,000 frames']:.0f} in 7,000 frames")
-
-
-def test_the_readme_quotes_the_bias_of_samples():
-    """The lesson says how far samples push on average, with the script's advantage and without a
-    bias."""
-    _, minus_v, script = (push.mean() for push in recordings.pushes().values())
-    says(README, f"{script:.4f} instead of {minus_v:.4f}")
-
-
-def test_the_pages_quote_the_errors_of_updates():
-    """The page says what the errors are for ten successive steps, in forty states."""
-    kind = "ten successive steps"
-    found = recordings.statistics()
-    low, middle, high = found[f"{kind}: updates whose mean is as close with all as with five "
-                              "(quartiles)"]
-    closest = recordings.load_errors()[kind].size[:, 0].argmin(axis=1)
-    # "with one, two or five rewards in all forty states", "no update in all forty states"
-    assert max(closest) == recordings.REWARDS.index(5)
-    assert found[f"{kind}, of 40 states: no update is closer than with all"] == 40
-    worse = found[f"{kind}, of 40 states: no update is closer than with five"]
-    says(MEASUREMENTS, f"; with five rewards, in {worse}.",
-         f"about {middle:.0f} independent updates",
-         f"quartiles {low:.0f} and {high:.0f}")

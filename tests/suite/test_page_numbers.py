@@ -2,8 +2,11 @@
 import re
 
 import compare
+import measure_exercises
 import numpy as np
 import pytest
+import recordings
+import run_statistics
 from helpers import ROOT, page
 
 pytest.importorskip("gymnasium")
@@ -13,7 +16,7 @@ import timeline
 
 pytestmark = pytest.mark.pages
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-LESSON = " ".join(README.split())
+LESSON, MEASUREMENTS = page("README.md"), page("tests/measurements/README.md")
 
 
 def test_the_pages_tables_are_what_is_printed():
@@ -39,14 +42,14 @@ def cell(table, case):
 
 def test_the_short_answers_are_those_of_the_data():
     """At the top of the page of measurements."""
-    text = page("tests/measurements/README.md")
+    top = MEASUREMENTS.split("## What")[0]
     for table, case in (
             ("cartpole", "1 thread"), ("acrobot", "1 thread"),
             ("two_worlds", "1 thread, 200 episodes"), ("ages", "Acrobot: updates in turn"),
             ("ages", "CartPole: updates in turn"), ("rewards", "1 reward"),
             ("rewards", "20 rewards"), *(("tuned", case) for case in compare.compared("tuned"))):
         middle, interval = ratio(table, case)
-        assert re.search(rf"\b{middle}\b[^()]*\({interval}\)", text.split("## What")[0]), case
+        assert re.search(rf"\b{middle}\b[^()]*\({interval}\)", top), case
 
 
 def test_the_lesson_says_what_waiting_costs():
@@ -99,7 +102,7 @@ def test_the_variants_page_says_how_far_v_runs_away():
 
 def test_the_page_says_how_old_gradients_are():
     """Its ranges are those of all recordings."""
-    text, found = page("tests/measurements/README.md"), timeline.load()
+    found = timeline.load()
 
     def span(form, *arrays):
         numbers = np.concatenate(arrays)
@@ -108,9 +111,54 @@ def test_the_page_says_how_old_gradients_are():
     for cores, words in (("all cores", "On two cores, {}% are fresh on CartPole and {}% on"),
                          ("one core", "On one core, {}% are fresh on CartPole, and {}% on")):
         fresh = [span(".0f", found[f"{task}, {cores}"].fresh) for task in tasks]
-        assert words.format(*fresh) in text
+        assert words.format(*fresh) in MEASUREMENTS
     words = "{}% of the pulls overlapped an update on one core, and {}% on two"
     assert words.format(*(span(".0f", *(found[f"{task}, {cores}"].overlapping for task in tasks))
-                          for cores in ("one core", "all cores"))) in text
+                          for cores in ("one core", "all cores"))) in MEASUREMENTS
     tenth = [span(".2f", found[f"{task}, gradients"].tenth) for task in tasks]
-    assert "10th percentile is {1} on Acrobot, and {0} on CartPole".format(*tenth) in text
+    assert "10th percentile is {1} on Acrobot, and {0} on CartPole".format(*tenth) in MEASUREMENTS
+
+
+# What the pages say about the pictures
+
+def test_the_pages_quote_the_run_they_draw():
+    """The pages say what its scores are while the critic's loss is small, and how old its three
+    networks are."""
+    untrained, halfway, learned = (frames for frames, _ in recordings.networks().values())
+    words = "the mean score is anywhere from {:.0f} to {:.0f}"
+    scores = recordings.statistics()["mean scores while the critic's loss is small"]
+    assert words.format(*scores) in LESSON
+    assert f"{untrained:,}, {halfway:,} and {learned:,} frames" in MEASUREMENTS
+
+
+def test_the_pages_quote_a_hundred_runs():
+    """The page says how they learn on average, and how long the worst takes."""
+    computed = recordings.statistics()
+    runs = measure_exercises.load_runs()["0"]
+    failed = run_statistics.failed_in_words([run.failed for run in runs])
+    assert f"{max(run.frames for run in runs):,} | {failed}" in MEASUREMENTS
+    score = computed["median score after 7,000 frames"]
+    assert f"reaches {score:.0f} in 7,000 frames" in MEASUREMENTS
+
+
+def test_the_readme_quotes_the_bias_of_samples():
+    """The lesson says how far samples push on average, with the script's advantage and without a
+    bias."""
+    _, minus_v, script = (push.mean() for push in recordings.pushes().values())
+    assert f"{script:.4f} instead of {minus_v:.4f}" in LESSON
+
+
+def test_the_pages_quote_the_errors_of_updates():
+    """The page says what the errors are for ten successive steps, in forty states."""
+    kind = "ten successive steps"
+    found = recordings.statistics()
+    low, middle, high = found[f"{kind}: updates whose mean is as close with all as with five "
+                              "(quartiles)"]
+    closest = recordings.load_errors()[kind].size[:, 0].argmin(axis=1)
+    # "with one, two or five rewards in all forty states", "no update in all forty states"
+    assert max(closest) == recordings.REWARDS.index(5)
+    assert found[f"{kind}, of 40 states: no update is closer than with all"] == 40
+    worse = found[f"{kind}, of 40 states: no update is closer than with five"]
+    for words in (f"; with five rewards, in {worse}.", f"about {middle:.0f} independent updates",
+                  f"quartiles {low:.0f} and {high:.0f}"):
+        assert words in MEASUREMENTS
