@@ -73,7 +73,7 @@ def test_the_lesson_says_what_old_gradients_cost():
 def test_the_lesson_says_how_many_rewards_are_too_few_or_too_many():
     """Its numbers are those of the data, for one reward and for twenty instead of five."""
     words = ("{} times the frames with one reward instead of five (95% interval {}), and {} times "
-             "({}) with twenty.")
+             "({}) with twenty")
     cases = "1 reward, corrected", "20 rewards, corrected"
     assert words.format(*(x for case in cases for x in ratio("rewards", case))) in LESSON
 
