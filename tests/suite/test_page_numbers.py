@@ -71,11 +71,16 @@ def test_the_lesson_says_what_old_gradients_cost():
 
 
 def test_the_lesson_says_how_many_rewards_are_too_few_or_too_many():
-    """Its numbers are those of the data, for one reward and for twenty instead of five."""
-    words = ("{} times the frames with one reward instead of five (95% interval {}), and {} times "
-             "({}) with twenty")
-    cases = "1 reward, corrected", "20 rewards, corrected"
-    assert words.format(*(x for case in cases for x in ratio("rewards", case))) in LESSON
+    """What it says holds with the script's RMSProp and with a corrected one."""
+    words = "With one reward or with twenty, training takes more frames than with five (p < 0.01)"
+    assert words in LESSON
+    assert "For two and ten we find no significant difference." in LESSON
+    compared = compare.compared("rewards")
+    for end in "", ", corrected":
+        for row in "1 reward", "20 rewards":
+            middle, *_, p = compared[row + end]
+            assert middle > 1 and p < 0.01
+        assert all(compared[row + end][-1] >= 0.05 for row in ("2 rewards", "10 rewards"))
 
 
 def test_the_lesson_says_what_the_network_forgets():
