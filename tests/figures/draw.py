@@ -7,10 +7,10 @@ import film
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
-import recordings
+import recorded_data
 import measure_exercises as exercises
 from film import BLUE, GREEN, GREY, ORANGE, PINK, RED, image
-from recordings import HERE, ROOT, SMALL, load, networks, smooth
+from recorded_data import HERE, ROOT, SMALL, load, networks, smooth
 from reference import forward
 from run_statistics import column
 from translate import FONTS, translate
@@ -171,8 +171,8 @@ def draw_threads():
     figure, panels = plt.subplots(2, figsize=(WIDTH, 5.4))
     titles = (f"three threads on {data['cores']} cores",
               "three threads on one core, as the script does on Linux")
-    for panel, title, (name, seconds) in zip(panels, titles, recordings.SECONDS.items()):
-        draw_lanes(panel, [recordings.Event(*event) for event in data[name]], seconds)
+    for panel, title, (name, seconds) in zip(panels, titles, recorded_data.SECONDS.items()):
+        draw_lanes(panel, [recorded_data.Event(*event) for event in data[name]], seconds)
         panel.set(title=title, xlabel="milliseconds")
     panels[0].plot([], "|", color="black", markersize=11, label="update")
     panels[0].plot([], marker="$2$", color=RED, linestyle="", label="its age")
@@ -217,7 +217,7 @@ def draw_baseline():
     figure, panels = plt.subplots(3, figsize=(WIDTH, 4.8), sharex=True)
     remarks = "no bias, much noise", "no bias, less noise", "least noise, but a bias"
     for panel, (name, push), color, remark in zip(
-            panels, recordings.pushes().items(), (GREY, GREEN, BLUE), remarks):
+            panels, recorded_data.pushes().items(), (GREY, GREEN, BLUE), remarks):
         panel.hist(push, np.arange(-0.4, 0.8, 0.01), color=color,
                    weights=np.full(len(push), 100 / len(push)))
         panel.axvline(0, color="black", linewidth=0.8)
@@ -240,7 +240,7 @@ def draw_errors():
     """How far updates are from the true gradient, by the number of rewards before V: medians of
     forty states, with their quartiles."""
     figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 3.4), sharey=True)
-    for panel, (kind, found) in zip(panels, recordings.load_errors().items()):
+    for panel, (kind, found) in zip(panels, recorded_data.load_errors().items()):
         for target, color, words in (0, "black", "n rewards, then V"), (1, ORANGE, "GAE with λ"):
             low, middle, high = np.quantile(found.size[:, target], [0.25, 0.5, 0.75], axis=0)
             panel.plot(middle, "o-", color=color, label=words)
@@ -249,7 +249,7 @@ def draw_errors():
                    label="bias of n rewards, then V")
         panel.set(title=kind, ylim=(0, None), xlabel="n and, below it, λ = 1 − 1/n")
         panel.set_xticks(range(len(low)), [f"{n:g}\n{1 - 1 / n:g}".replace("inf", "∞")
-                                           for n in recordings.REWARDS])
+                                           for n in recorded_data.REWARDS])
     panels[0].set_ylabel("error (root mean square)")
     figure.legend(*panels[0].get_legend_handles_labels(), ncols=3, **ABOVE)
     return figure
@@ -306,7 +306,7 @@ def main():
     argparse.ArgumentParser(description=__doc__).parse_args()
     matplotlib.use("Agg")  # no window
     draw_all()
-    for name, numbers in recordings.statistics().items():
+    for name, numbers in recorded_data.statistics().items():
         print(f"{name}:", *(f"{number:.4g}" for number in np.atleast_1d(numbers)))
 
 

@@ -4,7 +4,7 @@ import io
 import matplotlib.pyplot as plt
 import numpy as np
 from PIL import Image
-from recordings import load, networks
+from recorded_data import load, networks
 from reference import forward
 from translate import translate
 

@@ -7,7 +7,7 @@ import draw
 import measure_exercises
 import numpy as np
 import pytest
-import recordings
+import recorded_data
 from helpers import a3c, environment_variables
 from PIL import Image
 from translate import translate
@@ -52,8 +52,8 @@ def test_each_measured_exercise_has_a_name():
 def test_the_constants_of_the_pictures_are_the_scripts():
     """They are copied, because importing the script would import TensorFlow."""
     for name in "GAMMA", "N_STEP_RETURN":
-        assert getattr(recordings, name) == getattr(a3c, name)
-    assert recordings.TIME_LIMIT == a3c.gym.spec(a3c.ENV).max_episode_steps
+        assert getattr(recorded_data, name) == getattr(a3c, name)
+    assert recorded_data.TIME_LIMIT == a3c.gym.spec(a3c.ENV).max_episode_steps
 
 
 def test_recorded_errors_are_those_of_the_formulas(rng):
@@ -75,14 +75,14 @@ def test_recorded_errors_are_those_of_the_formulas(rng):
     five = gradients(lambda i, t: advantage(i, t, 5))
     gae = gradients(lambda i, t: sum(
         0.2 * 0.8 ** (n - 1) * advantage(i, t, n) for n in range(1, 100)))
-    found = recordings.errors_of_state(r, v, score)[:, :, recordings.REWARDS.index(5)]
+    found = recorded_data.errors_of_state(r, v, score)[:, :, recorded_data.REWARDS.index(5)]
     for kind in range(2):
-        assert found[kind, 0] == pytest.approx(recordings.error_of(five[kind], unbiased[kind]))
-        assert found[kind, 1] == pytest.approx(recordings.error_of(gae[kind], unbiased[kind]))
+        assert found[kind, 0] == pytest.approx(recorded_data.error_of(five[kind], unbiased[kind]))
+        assert found[kind, 1] == pytest.approx(recorded_data.error_of(gae[kind], unbiased[kind]))
 
 
 def test_an_error_has_a_bias_and_a_noise(rng):
     """Gradients that are 3 too large on average, with a spread of 4, are off by 5."""
     unbiased = rng.normal(7, 1, 10 ** 6)
-    found = recordings.error_of(unbiased + rng.normal(3, np.sqrt(15), 10 ** 6), unbiased)
+    found = recorded_data.error_of(unbiased + rng.normal(3, np.sqrt(15), 10 ** 6), unbiased)
     assert found == pytest.approx((5, 3, 7), abs=0.02)

@@ -5,7 +5,7 @@ import compare
 import measure_exercises
 import numpy as np
 import pytest
-import recordings
+import recorded_data
 import run_statistics
 from helpers import ROOT, page
 
@@ -128,16 +128,16 @@ def test_the_page_says_how_old_gradients_are():
 def test_the_pages_quote_the_run_they_draw():
     """The pages say what its scores are while the critic's loss is small, and how old its three
     networks are."""
-    untrained, halfway, learned = (frames for frames, _ in recordings.networks().values())
+    untrained, halfway, learned = (frames for frames, _ in recorded_data.networks().values())
     words = "the mean score is anywhere from {:.0f} to {:.0f}"
-    scores = recordings.statistics()["mean scores while the critic's loss is small"]
+    scores = recorded_data.statistics()["mean scores while the critic's loss is small"]
     assert words.format(*scores) in LESSON
     assert f"{untrained:,}, {halfway:,} and {learned:,} frames" in MEASUREMENTS
 
 
 def test_the_pages_quote_a_hundred_runs():
     """The page says how they learn on average, and how long the worst takes."""
-    computed = recordings.statistics()
+    computed = recorded_data.statistics()
     runs = measure_exercises.load_runs()["0"]
     failed = run_statistics.failed_in_words([run.failed for run in runs])
     assert f"{max(run.frames for run in runs):,} | {failed}" in MEASUREMENTS
@@ -148,19 +148,19 @@ def test_the_pages_quote_a_hundred_runs():
 def test_the_readme_quotes_the_bias_of_samples():
     """The lesson says how far samples push on average, with the script's advantage and without a
     bias."""
-    _, minus_v, script = (push.mean() for push in recordings.pushes().values())
+    _, minus_v, script = (push.mean() for push in recorded_data.pushes().values())
     assert f"{script:.4f} instead of {minus_v:.4f}" in LESSON
 
 
 def test_the_pages_quote_the_errors_of_updates():
     """The page says what the errors are for ten successive steps, in forty states."""
     kind = "ten successive steps"
-    found = recordings.statistics()
+    found = recorded_data.statistics()
     low, middle, high = found[f"{kind}: updates whose mean is as close with all as with five "
                               "(quartiles)"]
-    closest = recordings.load_errors()[kind].size[:, 0].argmin(axis=1)
+    closest = recorded_data.load_errors()[kind].size[:, 0].argmin(axis=1)
     # "with one, two or five rewards in all forty states", "no update in all forty states"
-    assert max(closest) == recordings.REWARDS.index(5)
+    assert max(closest) == recorded_data.REWARDS.index(5)
     assert found[f"{kind}, of 40 states: no update is closer than with all"] == 40
     worse = found[f"{kind}, of 40 states: no update is closer than with five"]
     for words in (f"; with five rewards, in {worse}.", f"about {middle:.0f} independent updates",

@@ -149,7 +149,7 @@ def test_methods_that_you_may_override_exist():
     ("print_update", "target "), ("print_episode", "step")])
 def test_the_lesson_shows_what_its_programs_print(name, begins):
     """print_update.py and print_episode.py print the README's tables."""
-    words = re.search(rf"`python (tests/measurements/{name}\.py[^`]*)`", SENTENCES)[1].split()
+    words = re.search(rf"`python (tests/lesson/{name}\.py[^`]*)`", SENTENCES)[1].split()
     printed = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
     shown = re.findall(rf"^```\n({begins} .*?)^```", README, re.M | re.S)
     assert shown and "\n".join(shown).strip() == printed.stdout.strip(), printed.stderr

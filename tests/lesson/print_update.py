@@ -3,10 +3,12 @@
 One sample: π(right) = 0.6, the action was right, V(s) = -0.30, V(s_) = -0.10, five zero rewards.
 """
 import argparse
+import sys
+from pathlib import Path
 
 import numpy as np
 
-import paths  # so that the script is found
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import a3c_cartpole as a3c
 
 tf = a3c.tf

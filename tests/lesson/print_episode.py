@@ -1,13 +1,15 @@
-"""Print what a learner does in an episode of N steps: python print_episode.py N...
+"""Print what a learner does in an episode of N steps: python tests/lesson/print_episode.py N...
 
 An environment whose episodes end after N steps stands in for CartPole; all else is the script's.
 """
 import argparse
 import random
+import sys
+from pathlib import Path
 
 import numpy as np
 
-import paths  # so that the script is found
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import a3c_cartpole as a3c
 
 COLUMNS = "step", "r", "memory", "new samples (step: target)", "queue", "update", "pull"
