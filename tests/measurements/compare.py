@@ -18,7 +18,7 @@ from paths import HERE
 LEARNERS = HERE / "compare_learners.py"
 SEEDS = 50
 FIRST_SEED = {"tuned": 50}
-LIMIT = 400_000  # frames; a run that needs more hasn't learned
+LIMIT = 400_000  # frames; a run that needs more hasn't learned (in two worlds, 300,000)
 # The frames that a run took to learn (None: it didn't), and its evaluations that failed
 Run = collections.namedtuple("Run", "frames failed")
 # The words of which a table's rows are named: what run_program.py and compare_learners.py are told

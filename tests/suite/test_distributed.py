@@ -225,7 +225,7 @@ def test_once_learned_the_server_ends_the_workers(supervisor, tasks, calls):
 
 
 def test_weights_that_have_passed_are_not_replaced(supervisor):
-    """New weights may arrive after the evaluation, in an answer that was asked for before it."""
+    """New weights may arrive after the evaluation, in an answer asked for before it ended."""
     def snapshot(seen, really=supervisor.server_process.wrapped.snapshot):
         supervisor.server.progress.phase = "learned"  # the evaluation ends while this waits
         return really(seen)

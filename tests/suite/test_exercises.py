@@ -35,7 +35,7 @@ def test_our_answer_to_exercise_18_ends_returns(tmp_path, monkeypatch, rng, term
     assert samples[0] == samples[1] and len(samples[0]) == 23
 
 
-def test_ratios_in_answers_are_those_measure_py_prints(capsys):
+def test_ratios_in_answers_are_those_that_are_printed(capsys):
     """All ratios such as "1.90 times the frames (1.71 to 2.10)" in the exercises' answers."""
     measure_exercises.show(measure_exercises.load_runs())
     printed = capsys.readouterr().out
@@ -126,8 +126,8 @@ def test_check_py_accepts_both_means_of_a_round(says, answer):
 
 @pytest.mark.parametrize("answer, verdict", WRONG_ROUNDS.values(), ids=WRONG_ROUNDS)
 def test_check_py_says_what_is_wrong_with_a_round(says, answer, verdict):
-    """Each wrong answer to exercise 20 gets the same words every time. (Threads take turns by
-    chance, so numbers may differ.)"""
+    """Each wrong answer to exercise 20 is refused with the words for its own fault. (Threads take
+    turns by chance, so numbers may differ.)"""
     assert re.sub(r"\d+", "N", says("synchronous", answer)) == verdict
 
 

@@ -156,7 +156,7 @@ def test_the_lesson_shows_what_its_programs_print(name, begins):
 
 
 def test_the_pages_show_every_option_of_the_script(capsys):
-    """Each option is in one of the commands that the test below runs."""
+    """Each is in one of the commands that test_the_scripts_commands_run_in_their_order runs."""
     with pytest.raises(SystemExit):
         a3c.main(["--help"])
     options = re.findall(r"^  (--[\w-]+)", capsys.readouterr().out, re.M)

@@ -55,8 +55,8 @@ def test_synchronous_takes_its_own_classes_and_their_subclasses():
 
 
 @pytest.mark.parametrize("learned_mean, frames, return_steps, on_policy, wanted", [
-    (22, 20_000, 5, True, LEARNED),
-    (199, 1500, 13, False, NOT_LEARNED)])  # 13 steps: some rounds, of 10, have no samples
+    pytest.param(22, 20_000, 5, True, LEARNED, id="until learned"),
+    pytest.param(199, 1500, 13, False, NOT_LEARNED, id="some rounds, of 10, without samples")])
 def test_a_seed_repeats_a_run_of_synchronous_learners(
         monkeypatch, capsys, learned_mean, frames, return_steps, on_policy, wanted):
     """The runs are the same bit for bit, even if the learning rate and the entropy bonus fall with
