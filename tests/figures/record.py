@@ -6,7 +6,7 @@ import tempfile
 import film
 import numpy as np
 from recorded_data import (DATA, GAMMA, N_STEP_RETURN, SECONDS, TIME_LIMIT, errors_of_state,
-                      networks, read_log)
+                           networks, read_log)
 import a3c_cartpole as a3c
 from reference import forward
 

@@ -42,22 +42,18 @@ OPTIONS = {
     "20 rewards": "--set N_STEP_RETURN 20",
     "all rewards": "--set N_STEP_RETURN 200",  # no episode has more
     "one update per episode": "--set Tmax 200"}
+WITH_RMSPROP = [
+    "1 thread", "2 threads", "8 threads", "32 threads",
+    "8 that wait", "8 that wait, off-policy",
+    "1 thread, rate × ½", "1 thread, rate × 2", "1 thread, rate × 4",
+    "8 threads, rate × ½", "8 threads, rate × 2", "8 threads, rate × 4",
+    "8 that wait, rate × ½", "8 that wait, rate × 2", "8 that wait, rate × 4"]
 # {name: (words that all rows share, {a row: the rows that are compared with it, and itself})}
 TABLES = {
     "cartpole": ("CartPole", {"8 threads": [
-        "1 thread", "2 threads", "8 threads", "32 threads",
-        "8 that wait", "8 that wait, off-policy",
-        "1 thread, rate × ½", "1 thread, rate × 2", "1 thread, rate × 4",
-        "8 threads, rate × ½", "8 threads, rate × 2", "8 threads, rate × 4",
-        "8 that wait, rate × ½", "8 that wait, rate × 2", "8 that wait, rate × 4",
-        "8 that wait, rate × 8", "8 threads, all cores"]}),
+        *WITH_RMSPROP, "8 that wait, rate × 8", "8 threads, all cores"]}),
     "from_0": ("CartPole, from 0", {"8 threads": [
-        "1 thread", "2 threads", "8 threads", "32 threads",
-        "8 that wait", "8 that wait, off-policy",
-        "1 thread, rate × ½", "1 thread, rate × 2", "1 thread, rate × 4",
-        "8 threads, rate × ½", "8 threads, rate × 2", "8 threads, rate × 4",
-        "8 that wait, rate × ½", "8 that wait, rate × 2", "8 that wait, rate × 4",
-        "8 of ga3c.py", "8 threads, all cores"]}),
+        *WITH_RMSPROP, "8 of ga3c.py", "8 threads, all cores"]}),
     "corrected": ("CartPole, corrected", {"8 threads": [
         "1 thread", "8 threads", "8 that wait",
         "8 threads, rate × ½", "8 threads, rate × 2", "8 threads, rate × 4",

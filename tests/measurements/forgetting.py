@@ -117,12 +117,12 @@ def summaries(**limits):
 
 
 def p_values(found):
-    """{(case, number of the summaries): p} of the signed-rank test against eight threads. Holm's
+    """{(case, name of a number): p} of the signed-rank test against eight threads. Holm's
     correction covers the whole table."""
     references = {case: REFERENCE + case[case.index(","):] for case in found}
     return run_statistics.holm({
-        (case, name): run_statistics.signed_rank_test(getattr(found[case], name),
-                                               getattr(found[other], name))
+        (case, name): run_statistics.signed_rank_test(
+            getattr(found[case], name), getattr(found[other], name))
         for case, other in references.items() if case != other
         for name in ("good", "worse", "forgotten")})
 

@@ -5,13 +5,16 @@ import sys
 
 import benchmark
 import compare
+import launch
 import measure_exercises
 import numpy as np
 import pytest
 import run_statistics
-from helpers import ROOT
+from helpers import ROOT, SCRIPT, a3c
 
 pytest.importorskip("gymnasium")
+import clipping
+import compare_learners
 import forgetting
 import two_worlds
 
@@ -48,6 +51,49 @@ def test_compare_py_starts_a_case_and_reads_it(table, case):
     too short to learn, or to be evaluated."""
     run = compare.learn(0, compare.cases(table)[case] + " --max-frames 600")
     assert run == (None, 0)
+
+
+def test_a_run_of_a_program_becomes_numbers():
+    """Compared with the lines of the same run: with one worker it repeats itself."""
+    options = ("--seed", 0, "--workers", 1, "--set", "LEARNED_MEAN", 30, "--test-episodes", 3)
+    result = launch.learn(0, SCRIPT, *options)
+    text = "".join(line for line, _ in launch.lines(SCRIPT, *options))
+    assert f"Learned after {result.frames} frames, {result.episodes} episodes" in text
+    means = re.findall(r"^Evaluation: mean ([\d.]+)", text, re.M)
+    assert result.failed == sum(float(mean) <= 30 for mean in means)
+    scores = re.findall(r"^Test episode \d: score (\d+)", text, re.M)
+    assert result.policy == np.mean(list(map(int, scores))) and len(scores) == 3
+    assert len(result.scores) == result.episodes and 0 < result.learning < result.seconds
+
+
+def test_a_program_that_reaches_100_early_is_noticed():
+    """Here fifty scores first average 100 when half of them are 200. Scores of 0 come before."""
+    assert launch.early([(10 * i, 200 * (i > 60)) for i in range(1, 101)]) == 10 * 85
+    assert launch.early([(10 * i, 150) for i in range(1, 101)]) == 10 * 50
+    assert launch.early([(10 * i, 99) for i in range(1, 101)]) is None
+
+
+def test_the_wrong_learners_cannot_be_off_policy(capsys):
+    """A comparison would otherwise show learners that don't differ."""
+    with pytest.raises(SystemExit, match="^2$"):
+        compare_learners.main(["--task", "cartpole", "--off-policy"])
+    assert "--off-policy is for --learners waiting" in capsys.readouterr().err
+
+
+def test_clipping_py_counts_the_updates_of_a_run(put_back):
+    """No gradient exceeds an infinite norm. Some updates have a large gradient, some the end of an
+    episode, and some both."""
+    run = clipping.run(0, "all", np.inf, 1)
+    assert run.above == 0 < run.large_ends <= min(run.large, run.ends)
+    assert run.ends < run.updates < run.frames and run.largest_v > 0.5
+
+
+def test_clipping_py_clips_the_updates_it_is_told_to(put_back, monkeypatch):
+    """All, those with the end of an episode, and the others make three different runs. With one
+    learner they would otherwise be equal."""
+    monkeypatch.setattr(a3c, "N_WORKERS", 1)
+    runs = [clipping.run(0, which, 0.25, 1) for which in ("all", "end", "no end", "end")]
+    assert len(set(runs)) == 3 and runs[1] == runs[3] and all(run.above > 0 for run in runs)
 
 
 def test_forgetting_py_evaluates_after_every_2000_frames(monkeypatch, put_back):

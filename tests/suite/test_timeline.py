@@ -86,3 +86,12 @@ def test_an_update_begins_once_its_gradients_are_known():
     with pytest.raises(a3c.tf.errors.InvalidArgumentError):
         brain.update_parameter_server()
     assert built.values([built.server.begun, built.server.ended]) == [0, 0]
+
+
+def test_a_recording_is_summed_up_in_shares(monkeypatch):
+    """Of five gradients, three are fresh, one is 25 and one 3 updates old. Two of four pulls
+    overlap an update."""
+    events = [timeline.Event(0.0, 0, 10 - age, 11) for age in (0, 0, 0, 25, 3)]
+    pull = timeline.Event(0.0, 0, 10, 0)
+    monkeypatch.setattr(timeline, "record", lambda *args: ([pull, *events], np.array([0, 0, 1, 2])))
+    assert timeline.summarize() == (5.6, 60, 20, 50)
