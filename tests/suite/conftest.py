@@ -86,9 +86,9 @@ def build(monkeypatch, given_to_main):
 def fake_ray(monkeypatch):
     """For distributed.py, a Ray that does all in this process."""
     real = pytest.importorskip("ray")
-    import processes
+    import distributed
     ray = FakeRay(real.exceptions)
-    monkeypatch.setattr(processes, "ray", ray)
+    monkeypatch.setattr(distributed, "ray", ray)
     monkeypatch.setattr(a3c, "SHARE_ONE_CORE", False)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield ray

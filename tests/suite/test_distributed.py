@@ -21,12 +21,10 @@ from helpers import FAILED, INTERRUPTED, LEARNED, NOT_LEARNED, a3c, linux, tf
 
 pytest.importorskip("ray")
 import distributed
-import processes
-from processes import Answer, Report
 from ray import exceptions
 
 UPDATES = "parameter_server/updates"
-NO_SERVER = "the parameter server's process has died or doesn't answer"
+SERVER_DIED = "the parameter server's process has died"
 
 
 class CountingServer(a3c.ParameterServer):
@@ -57,16 +55,16 @@ def server_process(fake_ray, script):
 @pytest.fixture
 def supervisor(server_process):
     """As the process that the user starts has it: one worker plays on."""
-    supervisor = processes.Supervisor(types.SimpleNamespace(processes=1))
+    supervisor = distributed.Supervisor(types.SimpleNamespace(processes=1))
     supervisor.server = helpers.Built(0, server_class=CountingServer).server
     supervisor.server_process, supervisor.tasks = server_process, {PLAYS_ON: 1}
     return supervisor
 
 
-def worker(handle):
+def worker(handle, number=1):
     """A worker with two learners, as `distributed.work` makes it, but without threads."""
     class Server(distributed.ServerCopy, CountingServer):
-        server_process = handle
+        server_process, worker = handle, number
     return helpers.Built(2, server_class=Server)
 
 
@@ -98,46 +96,43 @@ def test_updates_through_a_worker_equal_the_scripts(script, server_process):
     for learner, frames in (0, 10), (1, 7), (0, 3):
         play(script, learner, frames)
         play(first, learner, frames)
-    snapshot = server_process.snapshot.remote()
-    np.testing.assert_equal(snapshot.values, values(script.server))
-    assert snapshot.values[UPDATES] == 1 + 3  # one by the fixture `script`
-    for built in first, worker(server_process):
+    _, _, now = server_process.snapshot.remote()
+    np.testing.assert_equal(now, values(script.server))
+    assert now[UPDATES] == 1 + 3  # one by the fixture `script`
+    for built in first, worker(server_process, 2):
         assert helpers.same(built.values(built.server.weights),
                             script.values(script.server.weights))
 
 
-@pytest.mark.parametrize("order", ["12", "21", "1122", "212", "2121"])
-def test_frames_and_scores_count_once(server_process, order):
-    """Ray may make call 2 before call 1, or repeat one with its update. Nothing counts twice."""
-    gradients = [np.ones(w.shape) for w in server_process.wrapped.server.weights]
-    reports = {"1": Report("worker", 10, 1, [20.0]), "2": Report("worker", 15, 2, [20.0, 30.0])}
-    for n in order:
-        answer = server_process.update.remote(reports[n], *gradients)
-    scores, frames, now, workers = server_process.snapshot.remote()
-    assert (scores, frames, now[UPDATES]) == ([20.0, 30.0], 100 + 15, 1 + len(order))
-    assert (answer.updates, answer.others_frames, workers) == (len(order), 100, 1)
-    assert np.array_equal(answer.weights[0], now["parameter_server/hidden/weights"])
-
-
 def test_frames_of_workers_and_earlier_runs_add_up(server_process):
     """ε and --max-frames go by the sum of all frames: 100 of an earlier run, and those of all
-    workers. If two answers overtake each other, the older one changes neither frames nor
-    weights."""
-    first, second = worker(server_process), worker(server_process)
+    workers. Each worker learns the others' frames when it makes an update."""
+    first, second = worker(server_process, 1), worker(server_process, 2)
     assert first.progress.frames == second.progress.frames == 100
     play(first, frames=10)
     play(second, frames=7)
     assert (first.progress.frames, second.progress.frames) == (110, 117)
     play(first, learner=1, frames=5)
-    assert first.progress.frames == server_process.snapshot.remote().frames == 122
-    handle = first.server.server_process = unittest.mock.Mock()
-    weights = first.server.latest
-    for updates, others_frames in (9, 137), (8, 127):  # a new answer, and then an older one
-        handle.update.remote.return_value = Answer(
-            updates, others_frames, [w + updates for w in weights])
-        play(first, frames=10)
-    assert first.progress.frames == 137 + (10 + 5 + 10 + 10)  # the others' and its own
-    np.testing.assert_array_equal(first.server.latest[0], weights[0] + 9)
+    _, frames, _ = server_process.snapshot.remote()
+    assert first.progress.frames == frames == 100 + 10 + 7 + 5
+
+
+def test_frames_played_during_a_call_are_told_later(server_process):
+    """While a learner waits for an answer, the others of its worker play on. What they play then is
+    told once, by the next call."""
+    def update(*report, really=server_process.update.remote):
+        del server_process.update  # the next call is as usual
+        built.progress.next_frame()
+        built.progress.episode_ended(20.0)
+        return really(*report)
+    built = worker(server_process)
+    server_process.update = types.SimpleNamespace(remote=update)
+    play(built, frames=10)
+    assert server_process.snapshot.remote()[:2] == ([], 100 + 10)
+    for _ in range(2):
+        play(built, learner=1, frames=5)
+    assert server_process.snapshot.remote()[:2] == ([20.0], 100 + 10 + 1 + 5 + 5)
+    assert built.progress.frames == 100 + 10 + 1 + 5 + 5
 
 
 def test_the_last_scores_of_a_worker_arrive(fake_ray, server_process, supervisor):
@@ -155,9 +150,9 @@ def test_the_last_scores_of_a_worker_arrive(fake_ray, server_process, supervisor
 
 @pytest.mark.timeout(60)  # a lost score would be waited for
 def test_each_score_arrives_once_and_in_order(rng, server_process, supervisor):
-    """Each call tells a worker's latest scores again, so that none is lost. They are 0, 1, 2, ...
-    here."""
-    two, sent, arrived = (worker(server_process), worker(server_process)), [], []
+    """A call tells the scores since the worker's last call, and a snapshot those since the last
+    one. They are 0, 1, 2, ... here."""
+    two, sent, arrived = (worker(server_process, 1), worker(server_process, 2)), [], []
     for _ in range(100):
         built = two[rng.integers(2)]
         for _ in range(rng.integers(4)):  # episodes that have ended since the last update
@@ -181,7 +176,7 @@ def test_frames_and_values_arrive_under_the_saving_lock(server_process, supervis
     lock.__enter__.side_effect = lock.__exit__.side_effect = note
     supervisor.next_score()
     assert inside == [(0, 0), (100 + 10, 1 + 1)]  # when it took the lock and when it gave it back
-    np.testing.assert_equal(values(server), server_process.snapshot.remote().values)
+    np.testing.assert_equal(values(server), server_process.snapshot.remote()[2])
 
 
 def test_a_stopped_learner_waits_for_no_answer(server_process, fake_ray):
@@ -194,13 +189,13 @@ def test_a_stopped_learner_waits_for_no_answer(server_process, fake_ray):
     assert len(fake_ray.timeouts) == 1  # at the worker's start, not for this call
 
 
-@pytest.mark.parametrize("answer, seconds", [
-    (exceptions.GetTimeoutError(), 60), (exceptions.RayActorError(), 0.5)],
-    ids=["silent", "dead"])
-def test_a_server_silent_a_minute_or_dead_is_an_error(fake_ray, answer, seconds):
+@pytest.mark.parametrize("answer, seconds, error", [
+    (exceptions.GetTimeoutError(), 60, "doesn't answer for 60 seconds"),
+    (exceptions.RayActorError(), 0.5, SERVER_DIED)], ids=["silent", "dead"])
+def test_a_server_silent_a_minute_or_dead_is_an_error(fake_ray, answer, seconds, error):
     """Ray raises one of these errors in place of an answer. A dead server isn't waited for."""
-    with pytest.raises(ConnectionError, match=NO_SERVER):
-        processes.wait_for(answer, a3c.Progress(helpers.options()))
+    with pytest.raises(ConnectionError, match=error):
+        distributed.wait_for(answer, a3c.Progress(helpers.options()))
     assert sum(fake_ray.timeouts) == seconds
 
 
@@ -236,81 +231,35 @@ def test_weights_that_have_passed_are_not_replaced(supervisor):
     np.testing.assert_equal(values(supervisor.server), before)
 
 
-def test_the_user_reads_once_that_a_worker_died(server_process, supervisor, capsys):
-    """Ray starts a dead worker again, under a new name. So one more worker than asked for has
-    called, and one line says why."""
-    def printed_after_an_episode_of(built):
-        built.progress.episode_ended(20.0)
-        play(built)
+@pytest.mark.parametrize("error, says", [
+    (exceptions.RayTaskError("work", "its traceback", ValueError("on\npurpose")), "on purpose"),
+    (exceptions.WorkerCrashedError(), "The worker died unexpectedly")], ids=["failed", "died"])
+def test_a_worker_that_failed_or_died_ends_the_run(supervisor, error, says):
+    """If its code raises an exception, or if its process dies, the last line says which and why."""
+    supervisor.tasks = {PLAYS_ON: 1, error: 2}
+    with pytest.raises(RuntimeError, match=f"^worker 2 failed: {says}") as raised:
         supervisor.next_score()
-        return capsys.readouterr().err
-    assert printed_after_an_episode_of(worker(server_process)) == ""
-    again = worker(server_process)
-    assert printed_after_an_episode_of(again) == "A worker has died, and was started again\n"
-    assert printed_after_an_episode_of(again) == ""
-
-
-def test_a_worker_that_failed_ends_the_run(supervisor, capsys):
-    """A worker has failed if its code raised an exception. If its process crashed, it has died, and
-    the run goes on."""
-    failed = exceptions.RayTaskError("work", "its traceback", ValueError("on\npurpose"))
-    supervisor.tasks = {exceptions.WorkerCrashedError(): 1, failed: 2}
-    supervisor.options.processes = 2
-    with pytest.raises(RuntimeError, match="^worker 2 failed: on purpose$") as error:
-        supervisor.next_score()
-    assert error.value.__cause__ is failed
-    assert re.fullmatch("Worker 1 is given up: .+\n", capsys.readouterr().err)
-
-
-def test_a_run_without_workers_left_has_failed(supervisor):
-    """Its status must not be that of a run that has played all its frames and not learned."""
-    supervisor.tasks = {exceptions.WorkerCrashedError(): 1, exceptions.WorkerCrashedError(): 2}
-    supervisor.options.processes = 2
-    with pytest.raises(ConnectionError, match="^no worker is left$"):
-        supervisor.next_score()
-
-
-class Loading:
-    """A server process that still loads TensorFlow, and gives no answer."""
-    def __init__(self, *args):
-        pass
-
-    def snapshot(self):
-        return exceptions.GetTimeoutError()
-
-
-@pytest.mark.timeout(60)
-def test_ctrl_c_ends_the_wait_for_the_server(supervisor):
-    """Otherwise a user whose cluster has no room for the server could only kill the program."""
-    supervisor.options.workers, supervisor.classes = 8, [CountingServer]
-    supervisor.server.progress.interrupt()
-    supervisor.start_server(Loading)  # it returns
-
-
-def test_a_server_process_that_never_starts_is_refused(supervisor, capsys):
-    """The program gives up after 600 times half a second, and says so in one line."""
-    supervisor.options.workers, supervisor.classes = 8, [CountingServer]
-    with pytest.raises(SystemExit):
-        supervisor.start_server(Loading)
-    assert "hasn't started" in capsys.readouterr().err
+    assert raised.value.__cause__ is error
 
 
 def work(fake_ray, core=0, **constants):
     """Do all that a worker does, but on all cores unless these constants of the script say so."""
     words = ["--render", "none", "--seed", "5"]
     constants = {"SHARE_ONE_CORE": False, **constants}
-    fake_ray.start(distributed.work, core, None, constants, words, CountingServer)
+    fake_ray.start(distributed.work, 1, core, None, constants, words, CountingServer)
 
 
 @pytest.mark.parametrize("machines, chosen", [(1, [1, 2, 3, 4]), (2, [0, 1, 1, 2])])
-def test_workers_of_a_machine_choose_different_cores(fake_ray, supervisor, machines, chosen):
+def test_workers_of_a_machine_choose_different_cores(fake_ray, monkeypatch, supervisor, machines,
+                                                     chosen):
     """Workers of one machine have different cores, if it has enough. Ray spreads workers over
     machines: on two, 1 and 3 are together, and 2 and 4."""
     fake_ray.nodes = lambda: [{"Alive": True}] * machines + [{"Alive": False}]
-    fake_ray.start = lambda work, core, *args: cores.append(core)
-    cores = []
-    supervisor.options = types.SimpleNamespace(processes=4, workers=8)
-    supervisor.start_workers("work")
+    monkeypatch.setattr(distributed, "ServerProcess", unittest.mock.Mock())
+    monkeypatch.setattr(distributed, "work", lambda number, core, *args: cores.append(core))
+    cores, supervisor.classes = [], [CountingServer]
+    supervisor.options = types.SimpleNamespace(processes=4, workers=8, address="local")
+    supervisor.start(supervisor.server)
     assert cores == chosen
 
 
@@ -323,14 +272,6 @@ def test_a_worker_uses_only_allowed_cores(fake_ray, monkeypatch):
     for core in 1, 2:
         work(fake_ray, core, SHARE_ONE_CORE=True)
     assert cores == [{5}, {3}]
-
-
-def test_sys_exit_in_a_worker_is_a_failure(fake_ray, monkeypatch):
-    """A user's sys.exit becomes a RuntimeError. After SystemExit, Ray would start the worker again
-    and again."""
-    monkeypatch.setattr(a3c, "main", lambda *args: sys.exit("on purpose"))
-    with pytest.raises(RuntimeError, match="'on purpose'"):
-        work(fake_ray)
 
 
 def test_a_new_run_counts_on_from_saved_frames(fake_ray, tmp_path, monkeypatch, capsys):
@@ -415,36 +356,24 @@ def test_ctrl_c_while_ray_or_the_server_starts(fake_ray, monkeypatch, capsys, du
     assert server.called == (during == "get") and not work.called
 
 
-def test_signals_are_ignored_while_ray_shuts_down(fake_ray):
-    """A second Ctrl-C or SIGTERM would leave processes behind. Afterwards both do what they did
-    before."""
-    def signals():
-        return signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    before, inside = signals(), []
-    fake_ray.shutdown = lambda: inside.append(signals())
-    assert distributed.main(["--render", "none", "--max-frames", "100"]) == NOT_LEARNED
-    assert signals() == before
-    assert inside == [(signal.SIG_IGN, signal.SIG_IGN)]
-
-
 def test_without_ray_one_line_says_what_to_install(monkeypatch):
     """distributed.py needs a package that the script doesn't need."""
     monkeypatch.setitem(sys.modules, "ray", None)  # as if this package were missing
     monkeypatch.setattr(sys, "path", sys.path[:])
     with pytest.raises(SystemExit, match=r"\A.+: run  pip install -r tests/requirements.txt\Z"):
-        runpy.run_path(processes.__file__)
+        runpy.run_path(distributed.__file__)
 
 
 @pytest.mark.parametrize("address", ["local", "auto"])
 def test_rays_processes_need_no_free_core(fake_ray, capsys, address):
     """On the cluster of --address, Ray starts as many as are wanted: those that reserve cores would
-    wait for ever if there are fewer. It repeats lost calls, and starts a dead worker again."""
+    wait for ever if there are fewer. It doesn't start a dead worker again."""
     words = "--render none --workers 3 --processes 2 --seed 5 --max-frames 50 --address"
     distributed.main([*words.split(), address])
     assert fake_ray.address == address
     assert fake_ray.asked == {
-        "ServerProcess": {"num_cpus": 0, "max_task_retries": -1},
-        "work": {"num_cpus": 0, "max_retries": 3, "scheduling_strategy": "SPREAD"}}
+        "ServerProcess": {"num_cpus": 0},
+        "work": {"num_cpus": 0, "max_retries": 0, "scheduling_strategy": "SPREAD"}}
     assert "\nSeed 5, 6 learning threads\n" in capsys.readouterr().out
 
 
@@ -514,7 +443,7 @@ def the_server_is_killed(process):
     (ctrl_c, INTERRUPTED, "Stopped after {} frames\n"),
     pytest.param(sigterm_while_the_server_hangs, INTERRUPTED, "Stopped after {} frames\n",
                  marks=pytest.mark.long),
-    pytest.param(the_server_is_killed, FAILED, f"local_thread1 failed: {NO_SERVER}\n",
+    pytest.param(the_server_is_killed, FAILED, f"local_thread1 failed: {SERVER_DIED}\n",
                  marks=pytest.mark.long)],
     ids=["Ctrl-C", "the server hangs", "the server is killed"])
 def test_whatever_ends_a_run_leaves_no_process(start, end, status, says):

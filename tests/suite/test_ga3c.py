@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import a3c, batch, options, update
+from helpers import a3c, options
 
 pytest.importorskip("gymnasium")
 import ga3c
@@ -13,7 +13,7 @@ def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
     built = build(ga3c, learners=3)
     built.progress.max_frames = 2000
     # The test thread waits for these, too.
-    assert built.progress.learning_threads > {"predictor1", "trainer1"}
+    assert built.progress.learning_threads > {"predictor", "trainer"}
     built.run()
     assert built.progress.frames == 2000 and not built.progress.learning_threads
     used = [point["batch/samples"] for point in points if "batch/samples" in point]
@@ -24,25 +24,6 @@ def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
     assert min(used) >= 40 > len(trainer.train_queue)  # too few for an update
 
 
-def test_ga3cs_age_counts_updates(build, rng, points):
-    """Its curve shows how many updates there were since the segment began that brought an update's
-    oldest samples. Here segments began after 0, 3 and 5 updates, and the first two share the next
-    update."""
-    built = build(ga3c, learners=3)
-    *brains, _, _ = built.brains
-    trainer = built.learners[-1]
-    for brain, updates in zip(brains, (0, 3, 5)):
-        built.server.updates = updates
-        brain.pull_parameter_server()
-    for brain, size in zip(brains, (20, 20, 40)):
-        update(brain, *batch(rng, size))
-    built.progress.learning_threads = {"trainer1"}  # it ends when all samples are used
-    with pytest.raises(a3c.Stopped):
-        trainer.learn()
-    assert points[0] == {"batch/samples": 40, "age": 5}
-    assert {"batch/samples": 40, "age": 1} in points and built.server.updates == 5 + 2
-
-
 def test_ga3cs_last_samples_are_still_taken():
     """A learner queues them and ends, just when the trainer, whose queue is still empty, looks
     whether anybody is left."""
@@ -50,7 +31,7 @@ def test_ga3cs_last_samples_are_still_taken():
         @property
         def learning_threads(self):
             samples.put("the last samples")
-            return {"trainer1"}
+            return {"trainer"}
 
         @learning_threads.setter
         def learning_threads(self, names):
@@ -65,7 +46,7 @@ def test_ga3c_gives_each_learner_its_own_policy(build, rng, points):
     states = rng.normal(size=(8, 1, 4))
     for brain, s in zip(built.brains, states):
         built.server.states.put((s, brain.answer))
-    built.progress.learning_threads = {"trainer1"}  # the predictor ends when all are answered
+    built.progress.learning_threads = {"trainer"}  # the predictor ends when all are answered
     *_, predictor, _ = built.brains
     with pytest.raises(a3c.Stopped):
         built.learners[-2].learn()
@@ -82,25 +63,8 @@ def test_ga3cs_queue_of_samples_is_short(build):
     assert samples.full()
 
 
-@pytest.mark.timeout(60)
-def test_ga3c_may_have_several_predictors_and_trainers(build, monkeypatch):
-    """All of them work, and all frames are played."""
-    def learn(worker, really=ga3c.Predictor.learn):
-        predicted.add(worker.name)
-        really(worker)
-    predicted = set()
-    monkeypatch.setattr(ga3c.Predictor, "learn", learn)
-    monkeypatch.setattr(ga3c, "PREDICTORS", 2)
-    monkeypatch.setattr(ga3c, "TRAINERS", 2)
-    built = build(ga3c, learners=3)
-    built.progress.max_frames = 500
-    built.run()
-    assert built.progress.frames == 500 and not built.progress.learning_threads
-    assert predicted == {"predictor1", "predictor2"}
-
-
 def test_only_ga3cs_test_thread_has_its_own_network(build):
-    """So a policy doesn't change while it is evaluated. Predictors and trainers never pull, because
+    """So a policy doesn't change while it is evaluated. Predictor and trainer never pull, because
     their weights are the server's."""
     built = build(ga3c, learners=2)
     tester = built.tester.environment.agent.brain

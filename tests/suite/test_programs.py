@@ -149,14 +149,6 @@ def test_unfit_classes_are_refused_in_one_line(capsys, fake_ray, program, classe
     assert error in refusal(capsys, main=program.main, **classes)
 
 
-@pytest.mark.timeout(60)  # with a fault it waits for ever
-@pytest.mark.parametrize("names", ["PREDICTORS", "TRAINERS"])
-def test_ga3c_without_one_of_its_threads_is_refused(monkeypatch, capsys, names):
-    """Without a predictor or a trainer all learners would wait for ever. One line says so."""
-    monkeypatch.setattr(ga3c, names, 0)
-    assert "a predictor and a trainer" in refusal(capsys, main=ga3c.main)
-
-
 # Normalized states
 
 def shown(words, **names):
@@ -249,8 +241,8 @@ AGENT, BRAIN = "environment.agent", "environment.agent.brain"
 
 @pytest.mark.timeout(60)  # with a fault they wait for ever
 @pytest.mark.parametrize("program, name, owner, method", [
-    (ga3c, "local_thread1", AGENT, "act"), (ga3c, "predictor1", BRAIN, "predict_p"),
-    (ga3c, "trainer1", BRAIN, "update_parameter_server"),
+    (ga3c, "local_thread1", AGENT, "act"), (ga3c, "predictor", BRAIN, "predict_p"),
+    (ga3c, "trainer", BRAIN, "update_parameter_server"),
     (ga3c, "test_thread", AGENT, "act_greedily"),
     (synchronous, "local_thread1", AGENT, "act"), (synchronous, "local_thread3", AGENT, "act"),
     (synchronous, "local_thread1", BRAIN, "pull_parameter_server"),

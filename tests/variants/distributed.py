@@ -9,9 +9,9 @@ saves. Who calls whom:
     main            in the process that you start: runs the script's main with the `Mirror`, which
                     starts the `ServerProcess` and then the workers, each a call of `work`.
     work            runs the script's main with a `ServerCopy`, from which its learners pull.
-    ServerCopy      sends each gradient g, with a `Report`, to `ServerProcess.update`.
-    ServerProcess   does W <- W - RMSProp(g), and returns W for the copy in an `Answer`.
-    Supervisor      gets a `Snapshot` several times a second, so that `main` can print, evaluate and
+    ServerCopy      sends each gradient g to `ServerProcess.update`, with new frames and scores.
+    ServerProcess   does W <- W - RMSProp(g), and returns W for the copy.
+    Supervisor      gets a snapshot several times a second, so that `main` can print, evaluate and
                     save. Then it calls `ServerProcess.end`, and the workers end.
 In Ray, `handle.method.remote(...)` calls a method in another process, and doesn't wait for it.
 """
@@ -20,28 +20,45 @@ import collections
 import contextlib
 import os
 import signal
-import uuid
+import sys
 
 import synchronous
-from processes import Answer, Report, Snapshot, Supervisor, all_variables, load, read, wait_for
 from script import a3c, np, tf
 
+try:
+    import ray
+except ModuleNotFoundError as error:
+    sys.exit(f"{error}: run  pip install -r tests/requirements.txt")
 
-class Counts:
-    """What all workers have played. If an answer gets lost, Ray repeats the call, maybe after newer
-    ones. So a report tells all that its worker has played, and only what is new counts."""
-    def __init__(self, frames):
-        self.frames = collections.Counter({"earlier runs": frames})  # of each worker
-        self.episodes = collections.Counter()  # of each worker
-        self.scores = []  # of all episodes
 
-    def add(self, report):
-        worker = report.worker
-        new_episodes = report.episodes - self.episodes[worker]
-        self.frames[worker] = max(report.frames, self.frames[worker])
-        self.episodes[worker] = max(report.episodes, self.episodes[worker])
-        if new_episodes > 0:
-            self.scores += report.scores[-new_episodes:]
+def variables(server):
+    """{name: variable} of all variables that a checkpoint holds."""
+    graph, scope = server.session.graph, "parameter_server/"
+    return {v.op.name: v for v in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES, scope)}
+
+
+def read(server):
+    """{name: value} of these variables."""
+    return server.session.run(variables(server))
+
+
+def load(server, values):
+    for name, v in variables(server).items():
+        v.load(values[name], server.session)
+
+
+def wait_for(answer, progress, seconds=60):
+    """The server process's answer. Raises Stopped if all threads have to stop, and ConnectionError
+    if the answer doesn't come."""
+    for _ in range(2 * seconds):
+        progress.raise_if_stopped()
+        try:
+            return ray.get(answer, timeout=0.5)
+        except ray.exceptions.GetTimeoutError:
+            continue  # it hasn't answered yet
+        except ray.exceptions.RayActorError as error:
+            raise ConnectionError("the parameter server's process has died") from error
+    raise ConnectionError(f"the parameter server's process doesn't answer for {seconds} seconds")
 
 
 class ServerProcess:
@@ -56,28 +73,26 @@ class ServerProcess:
             self.apply = a3c.GraphCall(self.server.session, gradients, weights)
             self.server.initialize()
             graph.finalize()
-        load(self.server, all_variables(self.server), values)
-        self.counts = Counts(frames)
-        self.updates = 0
+        load(self.server, values)
+        self.frames = collections.Counter({"earlier runs": frames})  # of each worker
+        self.scores = []  # of all episodes
         self.ended = False
 
-    def update(self, report, *gradients):
-        """Make an update with a learner's gradients. If Ray repeats the call, they are applied
-        twice, but what it reports isn't counted twice."""
-        self.counts.add(report)
-        progress, frames = self.server.progress, self.counts.frames
-        progress.frames = frames.total()
-        others_frames = progress.frames - frames[report.worker]
+    def update(self, worker, frames, scores, *gradients):
+        """Make an update with a learner's gradients. Returns the frames of all other workers, and
+        the new weights. frames, scores: what the worker has played since its last call."""
+        self.frames[worker] += frames
+        self.scores += scores
+        progress = self.server.progress
+        progress.frames = self.frames.total()
+        others_frames = progress.frames - self.frames[worker]
         if self.ended:
             others_frames = progress.max_frames  # so that the worker has none left to play
-        self.updates += 1
-        return Answer(self.updates, others_frames, self.apply(*gradients))
+        return others_frames, self.apply(*gradients)
 
     def snapshot(self, scores_seen=0):
-        """What is known now, without the first `scores_seen` scores."""
-        counts = self.counts
-        return Snapshot(counts.scores[scores_seen:], counts.frames.total(), read(self.server),
-                        workers=len(counts.episodes))
+        """Returns all scores but the first `scores_seen`, all frames, and the variables' values."""
+        return self.scores[scores_seen:], self.frames.total(), read(self.server)
 
     def end(self):
         """Let the workers end, each after its next update."""
@@ -85,19 +100,15 @@ class ServerProcess:
 
 
 class ServerCopy(a3c.ParameterServer):
-    """A worker's copy of the parameter server. server_process: the handle of the real one."""
+    """A worker's copy of the parameter server. server_process: the handle of the real one. worker:
+    this worker's number."""
     def initialize(self):
         super().initialize()
-        snapshot = wait_for(self.server_process.snapshot.remote(), self.progress)
-        load(self, self.weights, snapshot.values)
-        self.latest = self.session.run(self.weights)  # the newest weights that have come
-        self.updates = 0  # how many had made them
-        self.others_frames = self.progress.frames = snapshot.frames
-        self.worker = uuid.uuid4().hex  # new if Ray starts the worker again
-        # A report may be the first to tell of two scores of each learner: one from before a call
-        # that is still under way, and one from after it, if the worker has stopped waiting.
-        self.progress.scores = collections.deque(
-            maxlen=max(a3c.PRINT_EPISODES, 2 * self.progress.options.workers))
+        _, frames, values = wait_for(self.server_process.snapshot.remote(), self.progress)
+        load(self, values)
+        self.latest = self.session.run(self.weights)  # the weights that have come last
+        self.progress.frames = self.others_frames = frames
+        self.frames_told = self.episodes_told = 0
 
     def build_update(self, gradients):
         """Returns the operation that calls `update`, and copies the weights that it returns."""
@@ -105,45 +116,134 @@ class ServerCopy(a3c.ParameterServer):
         return tf.group(*[w.assign(x, read_value=False) for w, x in zip(self.weights, weights)])
 
     def update(self, *gradients):
-        """Let the server process make an update. Returns the newest weights that have come."""
+        """Let the server process make an update. Returns the weights that have come last. (The
+        learners here don't take turns, so for a moment these may be a little older than before.)"""
         progress = self.progress
         with progress.changed:
-            own_frames = progress.frames - self.others_frames
-            report = Report(self.worker, own_frames, progress.episodes, list(progress.scores))
-        answer = self.server_process.update.remote(report, *gradients)
+            frames = progress.frames - self.others_frames - self.frames_told
+            episodes = progress.episodes - self.episodes_told
+            scores = list(progress.scores)[-episodes:] if episodes else []
+            self.frames_told += frames
+            self.episodes_told += episodes
+        answer = self.server_process.update.remote(self.worker, frames, scores, *gradients)
         with contextlib.suppress(a3c.Stopped):  # can't pass py_func; next_frame raises it again
-            self.accept(wait_for(answer, progress))
+            others_frames, self.latest = wait_for(answer, progress)
+            with progress.changed:
+                progress.frames += others_frames - self.others_frames
+                self.others_frames = others_frames
         return [np.array(w) for w in self.latest]  # Ray's own arrays are read-only
 
-    def accept(self, answer):
-        """Take over the weights, and the frames of other workers. The learners of this worker don't
-        wait for one another, so an older answer may come after a newer one. (They also assign the
-        weights without a lock, so their copy may go back for a moment.)"""
-        with self.progress.changed:
-            if answer.updates < self.updates:
-                return
-            self.updates, self.latest = answer.updates, answer.weights
-            self.progress.frames += answer.others_frames - self.others_frames
-            self.others_frames = answer.others_frames
 
-
-def work(core, handle, constants, words, server_class, *classes):
+def work(number, core, handle, constants, words, server_class, *classes):
     """A worker: a Ray task. It learns until the run is over or all frames are played. core: the
     number of the CPU core for its learners. handle: the server process's."""
     vars(a3c).update(constants)
     a3c.THRESHOLD_MEAN = float("inf")  # a worker doesn't evaluate
     a3c.SIGNALS = ()  # they are for the process that the user has started
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Ray starts a worker again that dies of it
     if a3c.SHARE_ONE_CORE and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[core % len(cores)]})
 
     class Server(ServerCopy, server_class):
-        server_process = handle
+        server_process, worker = handle, number
+    a3c.main(words, Server, *classes)
+
+
+def start_ray(address):
+    # The other processes find the user's modules, and set TensorFlow up, as this one does.
+    env_vars = {name: value for name, value in os.environ.items() if name.startswith("TF_")}
+    env_vars["PYTHONPATH"] = os.pathsep.join(sys.path)
     try:
-        a3c.main(words, Server, *classes)
-    except SystemExit as error:  # Ray would start the worker again, again and again
-        raise RuntimeError(f"sys.exit({error.code!r})") from error
+        ray.init(address, logging_level="ERROR", log_to_driver=False,
+                 runtime_env={"env_vars": env_vars})
+    except Exception as error:
+        a3c.refuse(f"Ray doesn't start (argument --address): {a3c.reason(error)}")
+    # Ray has put in a handler of its own, which would end Python at once, even while it saves.
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+
+
+class Supervisor:
+    """All workers and their server process, as the process that the user has started sees them."""
+    def __init__(self, options, *classes):
+        self.options = options
+        self.classes = classes  # the user's; the first one is the server's
+        self.server = None  # the script's, in this process
+        self.server_process = None  # its handle
+        self.tasks = {}  # the workers that run, and their numbers
+        self.scores = collections.deque()  # that the script hasn't counted yet
+        self.scores_seen = 0  # how many have come from the server process
+
+    def start(self, server):
+        """Start Ray, then the server process, then the workers. server: the script's."""
+        self.server, progress, options = server, server.progress, self.options
+        seed, processes = progress.options.seed, options.processes
+        progress.options.workers = processes * options.workers  # for the first line
+        start_ray(options.address)
+        progress.raise_if_stopped()
+        print(f"Ray starts {processes} worker processes", flush=True)
+
+        # num_cpus=0: not limited by cores. Ray starts nothing again that has died.
+        start = ray.remote(num_cpus=0)(ServerProcess).remote
+        self.server_process = start(a3c.constants(), self.classes[0], self.words(seed),
+                                    progress.frames, read(server))
+        wait_for(self.server_process.snapshot.remote(), progress, 300)  # TensorFlow is loaded there
+        progress.raise_if_stopped()
+
+        # SPREAD: over all machines
+        start = ray.remote(num_cpus=0, max_retries=0, scheduling_strategy="SPREAD")(work).remote
+        machines = sum(node["Alive"] for node in ray.nodes())
+        for number in range(1, processes + 1):
+            words = self.words(seed * processes + number)  # another for each worker and --seed
+            core = number // machines  # another for each on a machine, if Ray spreads them evenly
+            task = start(number, core, self.server_process, a3c.constants(), words, *self.classes)
+            self.tasks[task] = number
+
+    def words(self, seed):
+        """The command line of another process. It makes no files."""
+        return ["--render", "none", "--workers", str(self.options.workers), "--seed", str(seed),
+                "--max-frames", str(self.server.progress.max_frames)]
+
+    def next_score(self):
+        """Waits for the next episode of any worker, and returns its score."""
+        while not self.scores:
+            if not self.tasks:
+                raise a3c.Stopped
+            if self.server.progress.phase == "learned":
+                self.server_process.end.remote()  # before the films, which may take long
+                raise a3c.Stopped
+            ended, _ = ray.wait(list(self.tasks), timeout=0.2)
+            self.fetch_snapshot()  # after `wait`, so with the last scores of those that have ended
+            for task in ended:
+                self.task_ended(task)
+        return self.scores.popleft()
+
+    def fetch_snapshot(self):
+        """Take over the server process's new scores, its frames, and its variables' values."""
+        progress = self.server.progress
+        snapshot = self.server_process.snapshot.remote(self.scores_seen)
+        scores, frames, values = wait_for(snapshot, progress)
+        with self.server.checkpoint.lock:  # so that a checkpoint holds all of one moment
+            if progress.phase == "learned":  # the weights that have passed must stay
+                return
+            load(self.server, values)
+            progress.frames = frames
+        self.scores += scores
+        self.scores_seen += len(scores)
+
+    def task_ended(self, task):
+        number = self.tasks.pop(task)
+        try:
+            ray.get(task)
+        except ray.exceptions.RayError as error:
+            why = getattr(error, "cause", error)  # what the worker has raised, or that it has died
+            raise RuntimeError(f"worker {number} failed: {a3c.reason(why)}") from error
+
+    def end(self):
+        """End all. If Ray shut down before the workers have ended, it would print errors."""
+        if self.tasks:
+            self.server_process.end.remote()
+            ray.wait(list(self.tasks), num_returns=len(self.tasks), timeout=5)
+        ray.shutdown()
 
 
 def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain,
@@ -168,7 +268,8 @@ def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain
         def initialize(self):
             super().initialize()  # what is refused is refused here
             if not self.progress.options.play:
-                supervisor.start(self, ServerProcess, work)
+                with contextlib.suppress(a3c.Stopped):  # by Ctrl-C
+                    supervisor.start(self)
 
     class Scores(environment_class):
         def run(self):
@@ -176,14 +277,10 @@ def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain
             workers' scores, as if it had played their episodes."""
             return supervisor.next_score()
 
-    # The script's main reacts to signals. Before and after it they could leave processes behind.
-    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in a3c.SIGNALS}
     try:
         return a3c.main([*words, "--workers", "1"], Mirror, brain_class, agent_class, Scores)
     finally:
         supervisor.end()
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

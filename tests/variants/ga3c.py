@@ -1,4 +1,4 @@
-"""GA3C: all learners share one network, and extra threads run it for them, in batches.
+"""GA3C: all learners share one network, and two more threads run it for them, in batches.
 
     learner:  state   -> queue -> predictor, all waiting states at once -> π, back to each learner
               samples -> queue -> trainer, once there are enough -> an update of the one network
@@ -6,9 +6,8 @@ That pays where a call for many states costs little more than a call for one, ab
 (not used here). The price: the network learns while an episode is played and while its samples
 wait, so the loss takes π and V from newer weights than those that chose the actions.
 
-GA3C is from Babaeizadeh et al., arXiv:1611.06256. What to look at (--logdir): batch/states and
-batch/samples say how many shared a call, and age how old the oldest samples of an update are, at
-least: the updates since the beginning of the segment that brought them.
+GA3C is from Babaeizadeh et al., arXiv:1611.06256, where several predictors and trainers run. What
+to look at (--logdir): batch/states and batch/samples say how many shared a call.
 """
 import contextlib
 import queue
@@ -18,8 +17,6 @@ import memory
 import synchronous
 from script import a3c, np
 
-PREDICTORS = 1  # threads
-TRAINERS = 1
 TRAINING_BATCH = 40  # samples of an update, at least
 
 
@@ -70,20 +67,13 @@ class Predictor(a3c.Worker_thread):
 class Trainer(a3c.Worker_thread):
     """Updates the network with the learners' samples."""
     def learn(self):
-        brain, all_begun = self.environment.agent.brain, []
+        brain = self.environment.agent.brain
         while True:
-            begun, samples = brain.server.samples.take()
-            all_begun.append(begun)
-            for sample in samples:
+            for sample in brain.server.samples.take():
                 brain.train_push(*sample)
-            size = len(brain.train_queue)
-            if size >= TRAINING_BATCH:
-                age = brain.server.updates - min(all_begun)
-                self.progress.add_to_curves({"batch/samples": size, "age": age})
+            if len(brain.train_queue) >= TRAINING_BATCH:
+                self.progress.add_to_curves({"batch/samples": len(brain.train_queue)})
                 brain.update_parameter_server()
-                all_begun.clear()
-                with self.progress.changed:
-                    brain.server.updates += 1
 
 
 class AskingBrain:
@@ -94,7 +84,7 @@ class AskingBrain:
         self.answer = Queue(server.progress)
 
     def pull_parameter_server(self):
-        self.begun = self.server.updates  # there is nothing to pull
+        """There is nothing to pull."""
 
     def predict_p(self, s):
         self.server.states.give((s, self.answer))
@@ -104,32 +94,27 @@ class AskingBrain:
         self.train_queue.append(sample)
 
     def update_parameter_server(self):
-        self.server.samples.give((self.begun, self.train_queue))
+        self.server.samples.give(self.train_queue)
         self.train_queue = []
 
 
 def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain,
          agent_class=a3c.Agent, environment_class=a3c.Environment):
-    """The script's main, with predictors and trainers."""
-    if min(PREDICTORS, TRAINERS) < 1:
-        a3c.refuse("there must be a predictor and a trainer")
+    """The script's main, with a predictor and a trainer."""
     if (issubclass(server_class, synchronous.Server) or issubclass(brain_class, advantages.GAE)
             or issubclass(agent_class, memory.Agent)):
         a3c.refuse("ga3c.py goes neither with synchronous.py nor with GAE or an LSTM")
 
-    kinds = ({f"predictor{i + 1}": Predictor for i in range(PREDICTORS)}
-             | {f"trainer{i + 1}": Trainer for i in range(TRAINERS)})
+    helpers = {"predictor": Predictor, "trainer": Trainer}
 
     class Server(server_class):
         def __init__(self, session, progress):
             super().__init__(session, progress)
             self.states = Queue(progress)  # (state, queue for the answer), at most one per learner
-            # (updates when they were begun, samples). It is short, or samples would grow old in it.
-            self.samples = Queue(progress, maxsize=4)
-            self.updates = 0  # only for the curves
+            self.samples = Queue(progress, maxsize=4)  # if it were long, they would grow old in it
             # They count as learning threads: the test thread must wait for their end before it
             # pushes. (So each also gets an environment, which it doesn't use.)
-            progress.learning_threads |= kinds.keys()
+            progress.learning_threads |= helpers.keys()
 
     def make_brain(name, server):
         if name == "test_thread":  # has a network of its own, because its policy must not change
@@ -142,7 +127,7 @@ def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain
 
     def make_worker(name, *others):
         # Learners and the test thread are those of the script.
-        return kinds.get(name, a3c.Worker_thread)(name, *others)
+        return helpers.get(name, a3c.Worker_thread)(name, *others)
 
     return a3c.main(argv, Server, make_brain, agent_class, environment_class, make_worker)
 

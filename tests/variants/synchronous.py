@@ -103,12 +103,7 @@ def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain
          agent_class=a3c.Agent, environment_class=a3c.Environment):
     """The script's main, for learners that wait for each other."""
     def both(own, given):
-        if issubclass(given, own):
-            return given
-
-        class Both(own, given):
-            pass
-        return Both
+        return given if issubclass(given, own) else type("Both", (own, given), {})
     return a3c.main(argv, both(Server, server_class), both(Brain, brain_class),
                     both(Agent, agent_class), environment_class)
 
