@@ -46,11 +46,11 @@ def loss_terms(p, v, a, target, advantage):
     return actor, 0.5 * (target - v) ** 2, 0.01 * (p * np.log(p + 1e-10)).sum(axis=1)
 
 
-def terms(weights, fixed, s, a, R, s_, discount, above=0.0):
+def terms(weights, fixed, s, a, R, s_, discount):
     """Actor, critic, entropy. The actor's advantage, V(s_), and which hidden units are active are
     those of the weights `fixed`."""
     target = R + discount * forward(fixed, s_)[1]
-    active = s @ fixed[0] + fixed[1] > above
+    active = s @ fixed[0] + fixed[1] > 0
     return loss_terms(*forward(weights, s, active), a, target, target - forward(fixed, s)[1])
 
 
@@ -67,13 +67,13 @@ def differences(loss, weights):
     return gradients
 
 
-def gradient(weights, *samples, above=0.0):
+def gradient(weights, *samples):
     """Of the mean loss, by each weight. It is the same as with ReLU, because the active units are
     those above 0. But no difference reaches across the point where one becomes active."""
     fixed = [w.astype(np.float64) for w in weights]
     weights = [w.copy() for w in fixed]
     size = len(samples[0])
-    return differences(lambda: np.sum(terms(weights, fixed, *samples, above)) / size, weights)
+    return differences(lambda: np.sum(terms(weights, fixed, *samples)) / size, weights)
 
 
 def rmsprop(weights, squares, gradients):

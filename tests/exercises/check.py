@@ -117,21 +117,13 @@ def flat(arrays):
 
 
 def check_update(weights, samples, new_weights):
-    """Returns what is wrong with the update at the end of a round, or nothing. If a hidden unit is
-    as close to 0 as rounding errors, it may count as active or not."""
+    """Returns what is wrong with the update at the end of a round, or nothing."""
+    batches = [[np.array(x) for x in zip(*own)] for own in samples.values()]
+    if any(abs(s @ weights[0] + weights[1]).min() < 1e-6 for s, *_ in batches):
+        return None  # rounding errors decide whether this hidden unit is active
     step = (flat(weights) - flat(new_weights)) / RATE
-    for above in 1e-6, -1e-6, 0.0:
-        wrong = check_step(step, weights, samples, above)
-        if wrong is None:
-            return None
-    return wrong
-
-
-def check_step(step, weights, samples, above):
-    """Returns what is wrong if all hidden units above this number are active, or nothing."""
-    gradients = np.array([
-        flat(reference.gradient(weights, *map(np.array, zip(*own)), above=above))
-        for own in samples.values()])  # (learners, 131), each a mean of samples
+    gradients = np.array([flat(reference.gradient(weights, *batch)) for batch in batches])
+    # (learners, 131), each a mean of samples
     ones, sizes = np.ones(len(samples)), np.array([len(own) for own in samples.values()])
 
     def is_sum(factors):

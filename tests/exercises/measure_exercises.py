@@ -1,12 +1,11 @@
 """Measure the exercises: python tests/exercises/measure_exercises.py [NUMBER]...
 
-Makes the change that the lesson or README.md here shows, and lets the changed script learn with
-seeds 0 to 19, or with those of SEEDS; number 0 is the unchanged script. All results go into
-data. Without a NUMBER, it only shows them.
+Shows what these exercises have given, or all; number 0 is the unchanged script. With --measure it
+first measures them anew: it makes the change that the lesson or README.md here shows, and lets the
+changed script learn with seeds 0 to 19, or with those of SEEDS. The results go into data.
 """
 import argparse
 import collections
-import json
 import re
 import sys
 import tempfile
@@ -118,10 +117,12 @@ def compare_with(control, numbers, exercises):
         for number in numbers if number != control for name in ("frames", "early")})
 
 
-def show(exercises):
+def show(numbers):
+    exercises = load_runs()
     compared = compare_runs(exercises)
     good = {number: sum(column(runs, "policy") >= 195) for number, runs in exercises.items()}
-    for number, runs in exercises.items():
+    for number in numbers or exercises:
+        runs = exercises[number]
         learned = [run for run in runs if run.frames]
         worst = max((run.frames for run in learned), default=0)
         print(f"Exercise {number}: {len(learned)} of {len(runs)} learned, worst {worst:,}")
@@ -140,8 +141,8 @@ def show(exercises):
 
 def load_runs():
     """{number: the runs of that exercise}"""
-    exercises = json.loads(DATA.read_text())
-    return {number: [Run(*run) for run in runs] for number, runs in exercises.items()}
+    return {number: [Run(*run) for run in runs]
+            for number, runs in run_statistics.load(DATA).items()}
 
 
 def load_curves():
@@ -151,7 +152,8 @@ def load_curves():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("numbers", nargs="*", metavar="NUMBER", help="measure and keep, then show")
+    parser.add_argument("numbers", nargs="*", metavar="NUMBER")
+    parser.add_argument("--measure", action="store_true", help="measure these anew, and show")
     parser.add_argument("--values", metavar="NUMBER", help="only show V after learning, in 5 runs")
     args = parser.parse_args()
     measurable = {number for number, diffs in changes().items() if diffs} | set(COMBINATIONS)
@@ -162,11 +164,11 @@ def main():
         if args.values:
             program.write_text(changed_script(args.values), encoding="utf-8")
             return show_values(program)
-        for number in args.numbers:
+        for number in args.numbers if args.measure else []:
             program.write_text(changed_script(number), encoding="utf-8")
             runs = run_seeds(number, program)
             run_statistics.keep({**load_runs(), number: runs}, DATA)
-    show(load_runs())
+    show(args.numbers)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import argparse
 import collections
 import contextlib
 import io
-import json
 import re
 
 import numpy as np
@@ -72,17 +71,8 @@ def run(seed, which, limit, rate):
 
 def load_runs():
     """{case: its runs}"""
-    kept = json.loads(DATA.read_text()) if DATA.exists() else {}
+    kept = run_statistics.load(DATA)
     return {case: [Run(*numbers) for numbers in kept.get(case, [])] for case in CASES}
-
-
-def measure():
-    found = load_runs()
-    for case, (*how, seeds) in CASES.items():
-        for seed in range(len(found[case]), seeds):
-            found[case].append(run(seed, *how))
-        run_statistics.keep(found, DATA)
-        print(show(case, found[case]), flush=True)
 
 
 def show(case, runs):
@@ -101,7 +91,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--measure", action="store_true", help="measure what is missing, and show")
     if parser.parse_args().measure:
-        measure()
+        wanted = {case: seeds for case, (*_, seeds) in CASES.items()}
+        run_statistics.measure_missing(DATA, wanted, lambda case, i: run(i, *CASES[case][:-1]))
     for case, runs in load_runs().items():
         print(show(case, runs) if runs else f"{case}: not measured")
 

@@ -7,7 +7,6 @@ to repeat one run of each row.
 """
 import argparse
 import collections
-import json
 import re
 
 import launch
@@ -127,7 +126,7 @@ def path(table):
 def load_runs(table):
     """{row: its runs}. The file has the options in place of the row, so that a row with other
     options is measured again."""
-    kept = json.loads(path(table).read_text()) if path(table).exists() else {}
+    kept = run_statistics.load(path(table))
     return {row: [Run(*run) for run in kept.get(options, [])]
             for row, options in cases(table).items()}
 
@@ -140,13 +139,9 @@ def learn(seed, options):
 
 
 def measure(table):
-    found = load_runs(table)
-    for i in range(SEEDS):
-        for row, options in cases(table).items():
-            if len(found[row]) == i:
-                found[row].append(learn(FIRST_SEED.get(table, 0) + i, options))
-        run_statistics.keep({options: found[row] for row, options in cases(table).items()},
-                            path(table))
+    first_seed = FIRST_SEED.get(table, 0)
+    run_statistics.measure_missing(path(table), dict.fromkeys(cases(table).values(), SEEDS),
+                                   lambda options, i: learn(first_seed + i, options))
 
 
 def compared(table):

@@ -106,7 +106,8 @@ class SameWorld(two_worlds.Environment):
 
 class OffPolicy(synchronous.Agent):
     """As in the script, the last steps before an update wait for the next one."""
-    on_policy = False
+    def advantage_push_local_brain(self, *step):
+        a3c.Agent.advantage_push_local_brain(self, *step)
 
 
 BRAINS = {"nothing": a3c.LocalBrain, "segments": SegmentsInTurn, "updates": UpdatesInTurn}

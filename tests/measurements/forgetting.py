@@ -77,15 +77,20 @@ def record(seed, workers, environment_class, block):
     return rows[:FRAMES // EVERY - 1]  # the last one may be missing
 
 
+def load():
+    """{case: (runs, evaluations, 3)}, see `record`."""
+    with np.load(DATA) as data:
+        return {case: data[case] for case in CASES}
+
+
 def measure():
-    recorded = {case: [] for case in CASES}
+    """Measure what is missing. The cases take turns."""
+    recorded = {case: list(runs) for case, runs in load().items()} if DATA.exists() else {}
     for seed in range(SEEDS):
         for case, how in CASES.items():
-            recorded[case].append(record(seed, *how))
-        print(f"seed {seed}", flush=True)
-    frames = EVERY * np.arange(1, FRAMES // EVERY)  # at the evaluations
-    np.savez_compressed(DATA, frames=frames, **{
-        case: np.array(runs, np.float16) for case, runs in recorded.items()})
+            if len(recorded.setdefault(case, [])) == seed:
+                recorded[case].append(np.array(record(seed, *how), np.float16))
+    np.savez_compressed(DATA, frames=EVERY * np.arange(1, FRAMES // EVERY), **recorded)
 
 
 def first(reached):
@@ -112,8 +117,7 @@ def summarize(runs, late=LATE, bad=BAD):
 
 
 def summaries(**limits):
-    with np.load(DATA) as data:
-        return {case: summarize(data[case], **limits) for case in CASES}
+    return {case: summarize(runs, **limits) for case, runs in load().items()}
 
 
 def p_values(found):
@@ -143,7 +147,7 @@ def table(**limits):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--measure", action="store_true", help="measure it again, before showing")
+    parser.add_argument("--measure", action="store_true", help="measure what is missing, and show")
     if parser.parse_args().measure:
         measure()
     print(*table(), sep="\n")

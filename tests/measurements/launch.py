@@ -48,26 +48,6 @@ def slope(begin, end):
     return (end.frames - begin.frames) / (end.seconds - begin.seconds)
 
 
-def program_speed(program, frames, *options):
-    """Frames/s after the first fifty episodes, or if it plays fewer, from its threads' start."""
-    first, *others = points(program, "--max-frames", frames, *options)
-    return slope(others[0] if len(others) > 1 else first, others[-1])
-
-
-def take_turns(what, measure, cases, rounds):
-    """Measure the speeds of all cases, {case: arguments of `measure`}, in turn. Print them, and
-    their ratios to that of the first."""
-    speeds = {case: [] for case in cases}
-    for _ in range(rounds):
-        for case, arguments in cases.items():
-            speeds[case].append(measure(*arguments))
-    first = statistics.median(next(iter(speeds.values())))
-    print(f"frames/s{what}: median (lowest to highest), ratio to the first")
-    for case, own in speeds.items():
-        median = statistics.median(own)
-        print(f"{case}: {median:,.0f} ({min(own):,.0f} to {max(own):,.0f}), {median / first:.3f}")
-
-
 def early(scores):
     """The frames when the latest fifty scores first average 100; None: they never did."""
     for i in range(50, len(scores) + 1):

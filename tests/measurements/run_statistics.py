@@ -1,13 +1,31 @@
-"""What runs have given: kept in a file, compared with the runs of another case, put into words."""
+"""What runs have given: kept in files, compared with the runs of another case, put into words."""
 import json
 
 import numpy as np
 from scipy import stats
 
 
+def load(path):
+    """{case: its runs}, as a file has them."""
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
 def keep(results, path):
     text = json.dumps(results, separators=(",", ":"))
-    path.write_text(text.replace("]],", "]],\n") + "\n")
+    path.write_text(text.replace("],\"", "],\n\"") + "\n")
+
+
+def measure_missing(path, wanted, measure):
+    """Measure what a file doesn't have yet, and keep it. wanted: {case: how many runs}; the cases
+    take turns. measure(case, i) returns run number i, as numbers."""
+    found = load(path)
+    for i in range(max(wanted.values())):
+        missing = [case for case, number in wanted.items()
+                   if len(found.setdefault(case, [])) == i < number]
+        for case in missing:
+            found[case].append(measure(case, i))
+        if missing:
+            keep(found, path)
 
 
 def column(runs, name):

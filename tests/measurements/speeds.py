@@ -1,11 +1,26 @@
-"""Speeds of the script and of distributed.py if each step waits or computes for longer."""
+"""Measure speeds: python tests/measurements/speeds.py [TABLE]...
+
+Shows these tables, or all: threads, variants, sleeping and computing (in each step, for a
+millisecond longer), processes (those of distributed.py). With --measure it first measures what is
+missing in data; the cases of a table take turns, in several rounds. With --against it only compares
+the script's speed with that of another checkout.
+"""
 import argparse
+import statistics
+from pathlib import Path
 
 import launch
-from paths import SCRIPT, VARIANTS
+import run_statistics
+from paths import HERE, ROOT, SCRIPT, VARIANTS
+
+THREADS = 1, 2, 4, 8, 16, 32
+MILLISECONDS = 0, 0.2, 1, 5  # for which a step computes longer, in "processes"
+ALL_CORES = "--set", "SHARE_ONE_CORE", False
+FRAMES = {"clipped": 40_000, "pendulum": 20_000, "memory": 10_000, "synchronous": 40_000,
+          "ga3c": 40_000, "pong": 2000, "memory_pong": 2000}
 
 
-def speed(program, *options):
+def while_it_runs(program, *options):
     """Frames/s over ten seconds of a run, after its first ten."""
     points = launch.points(program, "--max-frames", 10 ** 9, *options)
     begin = next(point for point in points if point.seconds > 10)
@@ -14,19 +29,108 @@ def speed(program, *options):
     return launch.slope(begin, end)
 
 
+def after_fifty_episodes(program, frames, *options):
+    """Frames/s of a run of so many frames, after its first fifty episodes or, if it plays fewer,
+    after the start of its threads."""
+    first, *others = launch.points(program, "--max-frames", frames, *options)
+    return launch.slope(others[0] if len(others) > 1 else first, others[-1])
+
+
+def learners(folder):
+    """{case: arguments}. All runs begin with the same weights and draw all actions from π."""
+    return {f"{n} learner{'s' * (n > 1)}": (Path(folder, SCRIPT.name), 40_000, "--workers", n,
+                                            "--seed", 0, "--set", "EPS_START", 0.0)
+            for n in THREADS}
+
+
+def slow_steps(what, *options):
+    return {f"{what}, {case}": (SCRIPT, "--workers", case.split()[0], *options)
+            for case in ("1 learner", "2 learners", "8 learners", "32 learners")}
+
+
+def path(table):
+    return HERE / "data" / f"speeds_{table}.json"
+
+
+def tables():
+    """{table: (rounds, how a case is measured, {case: arguments})}"""
+    of_variants = {f"{name}.py": (VARIANTS / f"{name}.py", n) for name, n in FRAMES.items()}
+    return {
+        "threads": (15, after_fifty_episodes, learners(ROOT)),
+        "variants": (5, after_fifty_episodes, {
+            "a3c_cartpole.py": (SCRIPT, 40_000), **of_variants,
+            "a3c_cartpole.py, all cores": (SCRIPT, 40_000, *ALL_CORES),
+            "ga3c.py, all cores": (VARIANTS / "ga3c.py", 40_000, *ALL_CORES)}),
+        "sleeping": (3, while_it_runs, slow_steps("sleeping", "--sleep", 0.001)),
+        "computing": (3, while_it_runs, slow_steps(
+            "computing, all cores", "--compute", 0.001, *ALL_CORES)),
+        "processes": (3, while_it_runs, {
+            f"{ms} ms, {case}": (program, "--compute", ms / 1000, *options)
+            for ms in MILLISECONDS for case, program, *options in (
+                ("the script", SCRIPT),
+                ("1 process", VARIANTS / "distributed.py", "--processes", 1),
+                ("2 processes", VARIANTS / "distributed.py", "--processes", 2))})}
+
+
+def measure(table):
+    rounds, measure, cases = tables()[table]
+    run_statistics.measure_missing(path(table), dict.fromkeys(cases, rounds),
+                                   lambda case, i: round(measure(*cases[case]), 1))
+
+
+def show(speeds):
+    """A row for each case: the median, the lowest and the highest, the ratio to the first case."""
+    first = next(iter(speeds))
+    for case, own in speeds.items():
+        share = statistics.median(own) / statistics.median(speeds[first])
+        yield (f"| {case} | {statistics.median(own):,.0f} ({min(own):,.0f} to {max(own):,.0f}) | "
+               f"{'1' if case == first else f'{share:.2f}'} |")
+
+
+def show_side_by_side(speeds):
+    """A row for every three cases: the medians, and the ratios to the first."""
+    cases = list(speeds)
+    for i in range(0, len(cases), 3):
+        first, *others = (statistics.median(speeds[case]) for case in cases[i:i + 3])
+        cells = [f"{first:,.0f}", *(f"{other:,.0f} ({other / first:.2f})" for other in others)]
+        yield "| {} | {} |".format(cases[i].split(",")[0], " | ".join(cells))
+
+
+def rows(table):
+    """The rows of a table, as the pages have them."""
+    speeds = run_statistics.load(path(table))
+    if not speeds:
+        return [f"| {table} | not measured |"]
+    return list(show_side_by_side(speeds) if table == "processes" else show(speeds))
+
+
+def compare_with(folder):
+    """Show the script's speed in another checkout and here, for each number of learners."""
+    there, here = learners(folder), learners(ROOT)
+    speeds = {case: ([], []) for case in here}
+    for _ in range(15):
+        for case in here:
+            for own, how in zip(speeds[case], (there[case], here[case])):
+                own.append(after_fifty_episodes(*how))
+    for case, (there, here) in speeds.items():
+        print(*show({f"{case}, there": there, f"{case}, here": here}), sep="\n")
+
+
 def main():
-    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
-    for what, *how in (("a step sleeps", "--sleep"), ("a step computes", "--compute"),
-                       ("a step computes, on all cores", "--set", "SHARE_ONE_CORE", False,
-                        "--compute")):
-        launch.take_turns(f", {what} for 1 ms more", speed, {
-            f"{n} learners": (SCRIPT, *how, 0.001, "--workers", n) for n in (1, 2, 8, 32)}, 3)
-    for seconds in 0, 0.0002, 0.001, 0.005:
-        cases = {"script": (SCRIPT, "--compute", seconds)}
-        for n in 1, 2:
-            options = "--compute", seconds, "--processes", n
-            cases[f"{n} processes"] = (VARIANTS / "distributed.py", *options)
-        launch.take_turns(f", a step computes {1000 * seconds:g} ms more", speed, cases, 3)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=", ".join(tables()))
+    parser.add_argument("--measure", action="store_true", help="measure what is missing, and show")
+    parser.add_argument("--against", metavar="DIR",
+                        help="compare the script's speed with another checkout's, however old")
+    args = parser.parse_args()
+    if unknown := set(args.tables) - set(tables()):
+        parser.error(f"there is no table {', '.join(sorted(unknown))}")
+    if args.against:
+        return compare_with(args.against)
+    for table in args.tables or tables():
+        if args.measure:
+            measure(table)
+        print(table, *rows(table), sep="\n")
 
 
 if __name__ == "__main__":

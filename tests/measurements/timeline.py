@@ -1,10 +1,9 @@
 """Record pulls and updates of real runs: python tests/measurements/timeline.py [--measure]
 
 How old are the gradients of eight learners (how many updates of others came between a thread's pull
-and its own update)? How many pulls overlap an update of another thread, so that they may get some
-arrays from before it and some from after it? And how much do gradients change with their age?
-Prints the lowest and the highest number of all recordings in data/timeline.json. The learners are
-those of compare.py.
+and its own update)? And how many pulls overlap an update of another thread, so that they may get
+some arrays from before it and some from after it? Prints the lowest and the highest number of all
+recordings in data/timeline.json. The learners are those of compare.py.
 
 Python can't tell the order of graph calls: when one has ended, its thread waits for Python's lock,
 the GIL, and others go on. So the graph itself counts the updates and looks at the clock, each time
@@ -15,7 +14,6 @@ import collections
 import contextlib
 import functools
 import io
-import json
 
 import numpy as np
 import run_statistics
@@ -31,8 +29,6 @@ DATA = HERE / "data" / "timeline.json"
 # Of a run: the mean age of its gradients, the shares of them (%) that are fresh, and that are older
 # than 20 updates, and the share of the pulls (%) that overlap an update
 Ages = collections.namedtuple("Ages", "mean fresh old overlapping")
-# Between gradients at old and at new weights: the median of the cosines and their 10th percentile
-Cosines = collections.namedtuple("Cosines", "median tenth")
 
 
 class Server(a3c.ParameterServer):
@@ -70,7 +66,6 @@ class Brain(a3c.LocalBrain):
     def _build_graph(self):
         super()._build_graph()
         update = self._update
-        self.inputs = list(update.options.feed)
         update.options.fetch.extend(tensor.name for tensor in self.server.counted)
 
         def update_and_note(*samples):
@@ -97,28 +92,6 @@ class Brain(a3c.LocalBrain):
     def note(self, seconds, made):
         thread = int(self.name.removeprefix("local_thread")) - 1
         self.events.append(Event(seconds, thread, self.pulled, made))
-
-
-class Comparing(Brain):
-    """Adds to `cosines` how alike a batch's gradient at the thread's own weights is to that at the
-    server's: the cosine of the angle between them, 1 if they point the same way."""
-    cosines = []
-
-    def build_update(self, gradients, s):
-        self.gradient = tf.concat([tf.reshape(g, [-1]) for g in gradients], axis=0)
-        return super().build_update(gradients, s)
-
-    def update_parameter_server(self):
-        if self.train_queue:
-            session = self.server.session
-            batch = dict(zip(self.inputs, map(np.array, zip(*self.train_queue))))
-            mine, weights = session.run([self.gradient, self.weights], batch)
-            self._pull()
-            new = session.run(self.gradient, batch)
-            for variable, value in zip(self.weights, weights):
-                variable.load(value, session)
-            self.cosines.append(mine @ new / (np.linalg.norm(mine) * np.linalg.norm(new)))
-        super().update_parameter_server()
 
 
 def record(learners, frames, server=Server, brain=Brain, environment=a3c.Environment, seed=0,
@@ -149,16 +122,8 @@ def summarize(**settings):
     return Ages(found.mean(), *(100 * np.mean(x) for x in (found == 0, found > 20, during > 0)))
 
 
-def compare_gradients(**settings):
-    """Five runs: how alike gradients at old and at new weights are."""
-    Comparing.cosines.clear()
-    for seed in range(5):
-        record(8, 40_000, seed=seed, **settings)
-    return Cosines(*np.quantile(Comparing.cosines, [0.5, 0.1]))
-
-
-def measure():
-    """Returns {row: its Ages or Cosines}, one recording of all cases."""
+def settings():
+    """{row: how it differs from the script}"""
     import compare_learners  # the tests use the rest with versions of Gym that have no Acrobot-v1
 
     class AcrobotServer(Server, compare_learners.AdamServer):
@@ -170,34 +135,27 @@ def measure():
     class UpdatesInTurn(compare_learners.UpdatesInTurn, Brain):
         pass
 
-    class ComparedInTurn(compare_learners.UpdatesInTurn, Comparing):
-        pass
     acrobot = {"server": AcrobotServer, "environment": compare_learners.Acrobot,
                **compare_learners.ACROBOT}
-    found = {}
-    for task, settings in ("CartPole", {}), ("Acrobot", acrobot):
-        found[f"{task}, one core"] = summarize(**settings)
-        found[f"{task}, all cores"] = summarize(**settings, SHARE_ONE_CORE=False)
-        found[f"{task}, segments in turn"] = summarize(**settings, brain=SegmentsInTurn)
-        found[f"{task}, updates in turn"] = summarize(**settings, brain=UpdatesInTurn)
-        found[f"{task}, gradients"] = compare_gradients(**settings, brain=ComparedInTurn)
-    return found
+    return {f"{task}, {case}": how | of_task
+            for task, of_task in (("CartPole", {}), ("Acrobot", acrobot))
+            for case, how in (("one core", {}), ("all cores", {"SHARE_ONE_CORE": False}),
+                              ("segments in turn", {"brain": SegmentsInTurn}),
+                              ("updates in turn", {"brain": UpdatesInTurn}))}
 
 
 def load():
-    """{row: its Ages or Cosines, whose numbers are arrays (recordings,)}"""
-    recordings = json.loads(DATA.read_text())
-    return {row: (Ages if len(numbers) == len(Ages._fields) else Cosines)(
-                *np.transpose([recording[row] for recording in recordings]))
-            for row, numbers in recordings[0].items()}
+    """{row: its Ages, whose numbers are arrays (recordings,)}"""
+    return {row: Ages(*np.transpose(runs)) for row, runs in run_statistics.load(DATA).items()}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--measure", action="store_true", help="add a recording, before showing")
+    parser.add_argument("--measure", action="store_true", help="measure what is missing, and show")
     if parser.parse_args().measure:
-        new = {row: [round(float(x), 3) for x in found] for row, found in measure().items()}
-        run_statistics.keep([*json.loads(DATA.read_text()), new], DATA)
+        cases = settings()
+        run_statistics.measure_missing(DATA, dict.fromkeys(cases, 4), lambda case, i: [
+            round(float(number), 3) for number in summarize(**cases[case])])
     for row, found in load().items():
         print(f"{row}:", ", ".join(f"{name} {min(numbers):g} to {max(numbers):g}"
                                    for name, numbers in found._asdict().items()))

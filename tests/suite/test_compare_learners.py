@@ -1,5 +1,7 @@
 """The learners that compare.py compares."""
 import ast
+import contextlib
+import itertools
 import re
 import unittest.mock
 from pathlib import Path
@@ -10,7 +12,9 @@ import reference
 from helpers import ROOT, Built, a3c, averages
 
 pytest.importorskip("gymnasium")
+import compare
 import compare_learners
+import ga3c
 import synchronous
 import timeline
 import two_worlds
@@ -87,15 +91,19 @@ def test_a_corrected_average_is_the_mean_of_the_squares(given_by_learners):
 
 
 def test_learners_that_wait_are_on_policy_unless_told(given_by_learners):
-    """synchronous.py makes the script's Agent on-policy, unless --off-policy is given."""
+    """synchronous.py makes the script's Agent on-policy. With --off-policy, four of ten steps wait
+    for the next round."""
     words = "--task", "cartpole", "--learners"
     assert given_by_learners(synchronous, *words, "waiting")["agent_class"] is a3c.Agent
     agent = given_by_learners(synchronous, *words, "waiting", "--off-policy")["agent_class"]
-    assert issubclass(agent, synchronous.Agent) and not agent.on_policy
+    agent = agent(Built(1).brains[0], None)
+    for _ in range(a3c.Tmax):
+        agent.advantage_push_local_brain(np.zeros(4), 0, 0.0, np.zeros(4), False, False)
+    assert len(agent.brain.train_queue) == 6 and len(agent.memory) == 4
 
 
-def test_learners_may_share_one_world(given_by_learners):
-    """"8 in the same world" change it together, after every two episodes of all of them here."""
+def test_learners_in_the_same_world_change_it_together(given_by_learners):
+    """They do so after so many episodes of all of them, here two (with --same-world --block 2)."""
     words = "--task", "worlds", "--same-world", "--block", "2"
     built = Built(3, **given_by_learners(a3c, *words))
     found = []
@@ -107,6 +115,23 @@ def test_learners_may_share_one_world(given_by_learners):
         found.append(world)
     first = found[0]
     assert found == [first, first, -first, -first, first, first]
+
+
+def test_each_row_of_compare_py_is_another_program(put_back, monkeypatch):
+    """Each is started with options that exist, and no two rows of a table differ only in name."""
+    monkeypatch.setattr(two_worlds, "EPISODES", two_worlds.EPISODES)  # undone at the end
+    for table in compare.TABLES:
+        started = []
+        for options in compare.cases(table).values():
+            a3c.configure()
+            a3c.LEARNING_RATE = 5e-3
+            with contextlib.ExitStack() as stack:
+                mains = [stack.enter_context(unittest.mock.patch.object(program, "main"))
+                         for program in (a3c, synchronous, ga3c)]
+                compare_learners.main(options.split())
+            calls = [main.call_args for main in mains]
+            started.append((calls, a3c.constants(), two_worlds.EPISODES))
+        assert all(a != b for a, b in itertools.combinations(started, 2)), table
 
 
 @pytest.mark.parametrize("in_turn, age", [("segments", 0), ("updates", 2)])

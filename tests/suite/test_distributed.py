@@ -274,6 +274,22 @@ def test_a_worker_uses_only_allowed_cores(fake_ray, monkeypatch):
     assert cores == [{5}, {3}]
 
 
+def test_the_reason_of_a_worker_that_exits_is_kept(fake_ray, monkeypatch):
+    """Of a worker that calls sys.exit, Ray would only say that it has died. The script's main does
+    so if a thread fails with an OSError."""
+    monkeypatch.setattr(a3c, "main", lambda *args: sys.exit("on purpose"))
+    with pytest.raises(RuntimeError, match="^on purpose$"):
+        work(fake_ray)
+
+
+def test_a_worker_keeps_the_scores_that_are_still_untold(fake_ray, monkeypatch):
+    """However few the user wants to see the mean of. Each learner may have one that is untold."""
+    kept = []
+    monkeypatch.setattr(a3c, "main", lambda *args: kept.append(a3c.PRINT_EPISODES))
+    work(fake_ray, PRINT_EPISODES=2)
+    assert kept[0] >= 100
+
+
 def test_a_new_run_counts_on_from_saved_frames(fake_ray, tmp_path, monkeypatch, capsys):
     """A run that goes on from a checkpoint counts its frames, too. Each of three plays 300 frames
     more, and saves as many as it prints."""
@@ -447,7 +463,7 @@ def the_server_is_killed(process):
                  marks=pytest.mark.long)],
     ids=["Ctrl-C", "the server hangs", "the server is killed"])
 def test_whatever_ends_a_run_leaves_no_process(start, end, status, says):
-    """Ctrl-C, a dead server, a failed worker: what was learned is saved, and no process stays. An
+    """Ctrl-C, or a server that hangs or dies: what was learned is saved, and no process stays. An
     update is of ten frames, or of fewer."""
     process = start("--checkpoint", "saved")
     helpers.begin(process, "mean")  # so workers have told of fifty episodes

@@ -7,8 +7,7 @@ from pathlib import Path
 import check
 import measure_exercises
 import pytest
-import reference
-from helpers import ROOT, SCRIPT, a3c, batch
+from helpers import ROOT, SCRIPT, a3c
 
 pytest.importorskip("gymnasium")
 import advantages
@@ -129,18 +128,3 @@ def test_check_py_says_what_is_wrong_with_a_round(says, answer, verdict):
     """Each wrong answer to exercise 20 is refused with the words for its own fault. (Threads take
     turns by chance, so numbers may differ.)"""
     assert re.sub(r"\d+", "N", says("synchronous", answer)) == verdict
-
-
-@pytest.mark.parametrize("slope, right", [(0, True), (1, True), (0.5, False)])
-def test_check_py_allows_both_slopes_of_relu_at_0(rng, slope, right):
-    """Close to 0, rounding errors decide whether a hidden unit is active. A mixture is wrong."""
-    shapes = (4, 16), (16,), (16, 2), (2,), (16, 1), (1,)
-    weights = [rng.normal(size=shape) for shape in shapes]
-    states, *others = batch(rng)
-    weights[1][0] = -states[0] @ weights[0][:, 0]  # one unit is 0 in one state
-    samples = {"a learner": list(zip(states, *others))}
-    active, inactive = (check.flat(reference.gradient(weights, states, *others, above=above))
-                        for above in (-1e-6, 1e-6))
-    step = slope * active + (1 - slope) * inactive
-    wrong = check.check_update(weights, samples, [check.flat(weights) - check.RATE * step])
-    assert (wrong is None) == right

@@ -55,14 +55,6 @@ def test_ga3c_gives_each_learner_its_own_policy(build, rng, points):
     assert points == [{"batch/states": 8}]
 
 
-def test_ga3cs_queue_of_samples_is_short(build):
-    """It has four places, because samples grow old as they wait."""
-    samples = build(ga3c).server.samples
-    for item in range(4):
-        samples.put_nowait(item)  # raises queue.Full if there are fewer
-    assert samples.full()
-
-
 def test_only_ga3cs_test_thread_has_its_own_network(build):
     """So a policy doesn't change while it is evaluated. Predictor and trainer never pull, because
     their weights are the server's."""

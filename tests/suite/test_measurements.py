@@ -3,14 +3,13 @@ import importlib
 import re
 import sys
 
-import benchmark
-import compare
 import launch
 import measure_exercises
 import numpy as np
 import pytest
 import run_statistics
-from helpers import ROOT, SCRIPT, a3c
+import speeds
+from helpers import SCRIPT, a3c
 
 pytest.importorskip("gymnasium")
 import clipping
@@ -20,37 +19,41 @@ import two_worlds
 
 pytestmark = pytest.mark.pages
 SCRIPTS = ["benchmark", "check", "clipping", "compare", "compare_learners", "draw", "forgetting",
-           "games", "measure_exercises", "print_episode", "print_update", "record",
-           "run_program", "sabotage", "slow_steps", "timeline"]
+           "learn_variants", "measure_exercises", "print_episode", "print_update",
+           "record", "run_program", "sabotage", "speeds", "timeline"]
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_every_script_explains_its_command_line(monkeypatch, capsys, name):
     """--help works, and nothing runs before it."""
-    if name == "games":
-        pytest.importorskip("ale_py")
     monkeypatch.setattr(sys, "argv", [name, "--help"])
     with pytest.raises(SystemExit, match="^0$"):
         importlib.import_module(name).main()
     assert capsys.readouterr().out.startswith(f"usage: {name}")
 
 
-def test_the_benchmark_reads_the_scripts_speed(monkeypatch, capsys):
-    """A speed is computed from the lines that the script prints."""
-    for name, value in {"THREADS": [1], "FRAMES": 4000, "ROUNDS": 1}.items():
-        monkeypatch.setattr(benchmark, name, value)
-    benchmark.speed({"here": ROOT})
-    assert re.search(r"^1 learners, here: [\d,.]*[1-9]", capsys.readouterr().out, re.M)
+def test_speeds_are_measured_between_two_lines_of_a_run(monkeypatch):
+    """Either after the first fifty episodes, or over ten seconds after the first ten."""
+    def points(*options):
+        yield from (launch.Point(frames, seconds) for frames, seconds in (
+            (0, 9), (500, 11), (1500, 13), (9500, 22), (99_999, 23)))
+    monkeypatch.setattr(launch, "points", points)
+    assert speeds.after_fifty_episodes("program", 99_999) == (99_999 - 500) / (23 - 11)
+    assert speeds.while_it_runs("program") == (9500 - 500) / (22 - 11)
 
 
-@pytest.mark.parametrize("table, case", [
-    ("from_0", "8 that wait, off-policy"), ("acrobot", "8 threads, rate × 2"),
-    ("two_worlds", "8 in the same world, 25 episodes")])
-def test_compare_py_starts_a_case_and_reads_it(table, case):
-    """A row's name becomes a run of compare_learners.py, and its lines become numbers. This run is
-    too short to learn, or to be evaluated."""
-    run = compare.learn(0, compare.cases(table)[case] + " --max-frames 600")
-    assert run == (None, 0)
+def test_the_scripts_speed_is_read_from_its_lines():
+    """A real run of two threads is neither infinitely fast nor slow."""
+    assert 100 < speeds.after_fifty_episodes(SCRIPT, 4000, "--workers", 2) < 10 ** 7
+
+
+def test_rows_of_speeds_have_medians_and_ratios():
+    """In one column with the lowest and the highest, or side by side."""
+    found = {"1 ms, a": [30, 10, 20], "1 ms, b": [5, 11, 10], "1 ms, c": [2000, 1000, 3000]}
+    assert list(speeds.show(found)) == ["| 1 ms, a | 20 (10 to 30) | 1 |",
+                                        "| 1 ms, b | 10 (5 to 11) | 0.50 |",
+                                        "| 1 ms, c | 2,000 (1,000 to 3,000) | 100.00 |"]
+    assert list(speeds.show_side_by_side(found)) == ["| 1 ms | 20 | 10 (0.50) | 2,000 (100.00) |"]
 
 
 def test_a_run_of_a_program_becomes_numbers():
@@ -116,6 +119,21 @@ def test_forgetting_py_sums_up_a_run():
     assert (played, good) == (32_000, 42_000)
     assert worse == pytest.approx((10 * 200 + 20 * 10) / 30)  # evaluations from 40,000 frames on
     assert forgotten == pytest.approx(100 * 19 / 30)  # not the first one: it had not been good yet
+
+
+def test_only_what_is_missing_is_measured(tmp_path):
+    """A measurement that was interrupted goes on, and its cases take turns."""
+    path, measured = tmp_path / "data.json", []
+    run_statistics.keep({"a": [[0], [1]], "b": [[0]]}, path)
+
+    def measure(case, i):
+        measured.append((case, i))
+        return [i]
+    for _ in range(2):  # the second time, nothing is missing
+        run_statistics.measure_missing(path, {"a": 4, "b": 3, "c": 1}, measure)
+    assert measured == [("c", 0), ("b", 1), ("a", 2), ("b", 2), ("a", 3)]
+    found = {"a": [[0], [1], [2], [3]], "b": [[0], [1], [2]], "c": [[0]]}
+    assert run_statistics.load(path) == found
 
 
 def test_a_ratio_of_medians_lies_in_its_interval(rng):

@@ -235,7 +235,7 @@ def test_a_notebook_runs_the_script_and_shows_films(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("command, says", [
-    ("tests/measurements/benchmark.py --learning --seeds 1 --workers 1",
+    ("tests/measurements/benchmark.py --seeds 1 --workers 1",
      r"seeds that learned: 1 of 1"),
     ("tests/suite/sabotage.py EPS_STEPS", r"1 faults, 0 survivors"),
     ("-m ruff check --no-cache .", r"All checks passed!")])

@@ -57,19 +57,29 @@ def environment(put_back):
     return pong.Environment(unittest.mock.Mock(), unittest.mock.Mock())
 
 
-def test_pongs_states_actions_and_rewards(environment):
-    """A state is four pictures, the actions are stay, up and down, and a point is the reward."""
+def test_pongs_actions_are_stay_up_and_down(environment):
+    """Of the game's six, these three are enough. It calls them by other names."""
+    meanings = environment.env.unwrapped.get_action_meanings()
+    assert [meanings[a] for a in pong.ACTIONS] == ["NOOP", "RIGHT", "LEFT"]
+    assert environment.env.action_space.n == 3
+
+
+def test_a_step_of_pong_lasts_four_frames(environment):
+    """A state is the last four pictures, one of each step."""
     env, ale = environment.env, environment.env.unwrapped.ale
-    meanings = env.unwrapped.get_action_meanings()
-    assert [meanings[a] for a in pong.ACTIONS] == ["NOOP", "RIGHT", "LEFT"]  # stay, up, down
-    assert env.action_space.n == 3
     env.reset(seed=0)
     before = ale.getEpisodeFrameNumber()
-    s, r, *_ = env.step(0)
-    assert ale.getEpisodeFrameNumber() == before + 4  # a step lasts four frames
+    s, *_ = env.step(0)
+    assert ale.getEpisodeFrameNumber() == before + 4
     assert s.shape == (4 * 84 * 84,) and s.dtype == np.uint8 and s.max() > 100
+
+
+def test_a_point_of_the_opponent_costs_1_in_pong(environment):
+    """The reward is the game's. Here the paddle always goes up, until the opponent has a point."""
+    environment.env.reset(seed=0)
+    r = 0
     while not r:
-        s, r, *_ = env.step(1)  # always up, until the opponent has a point
+        s, r, *_ = environment.env.step(1)
     assert r == environment.reward(s, 1, r, s, 1, False) == -1
 
 

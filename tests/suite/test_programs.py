@@ -29,7 +29,7 @@ import two_worlds
 PAGE = (ROOT / "tests" / "variants" / "your_own.md").read_text(encoding="utf-8")
 
 
-# Each as its user starts it (distributed.py: in test_distributed.py)
+# Each as its user starts it (for distributed.py, more is in test_distributed.py)
 
 VARIANTS = [clipped, ga3c, memory, memory_pendulum, memory_pong, pendulum, pong, synchronous,
             two_worlds]
@@ -142,7 +142,6 @@ def test_the_page_says_what_goes_with_what():
 @pytest.mark.parametrize("program, classes, error", [
     (ga3c, {"server_class": synchronous.Server}, "with synchronous.py"),
     (ga3c, {"brain_class": advantages.GAE}, "nor with GAE"),
-    (ga3c, {"agent_class": memory.Agent}, "an LSTM"),
     (distributed, {"server_class": synchronous.Server}, "with synchronous.py")])
 def test_unfit_classes_are_refused_in_one_line(capsys, fake_ray, program, classes, error):
     """Classes of another program that don't go with this one's, instead of learning nonsense."""

@@ -48,17 +48,13 @@ def test_synchronous_takes_its_own_classes_and_their_subclasses():
     """Its main mixes its Server, Brain and Agent into the classes it is given. One that has them
     already must not get them twice: Python would raise a TypeError."""
     class Agent(synchronous.Agent):
-        on_policy = False
+        pass
     status, _ = run("--max-frames", 50, main=synchronous.main, server_class=synchronous.Server,
                     agent_class=Agent)
     assert status == NOT_LEARNED
 
 
-@pytest.mark.parametrize("learned_mean, frames, return_steps, on_policy, wanted", [
-    pytest.param(22, 20_000, 5, True, LEARNED, id="until learned"),
-    pytest.param(199, 1500, 13, False, NOT_LEARNED, id="some rounds, of 10, without samples")])
-def test_a_seed_repeats_a_run_of_synchronous_learners(
-        monkeypatch, capsys, learned_mean, frames, return_steps, on_policy, wanted):
+def test_a_seed_repeats_a_run_of_synchronous_learners(monkeypatch, capsys):
     """The runs are the same bit for bit, even if the learning rate and the entropy bonus fall with
     the frames."""
     class FallingEntropy(a3c.LocalBrain):
@@ -66,18 +62,16 @@ def test_a_seed_repeats_a_run_of_synchronous_learners(
             actor, critic, entropy = super().build_loss(*batch)
             return actor, critic, entropy * self.server.build_part_left()
     monkeypatch.setattr(clipped.Server, "anneal_frames", 20_000)
-    monkeypatch.setattr(synchronous.Agent, "on_policy", on_policy)
-    monkeypatch.setattr(a3c, "LEARNED_MEAN", learned_mean)
-    monkeypatch.setattr(a3c, "N_STEP_RETURN", return_steps)
+    monkeypatch.setattr(a3c, "LEARNED_MEAN", 22)
     runs = []
     for _ in range(2):
-        status, server = run("--workers", 3, "--seed", 7, "--max-frames", frames,
+        status, server = run("--workers", 3, "--seed", 7, "--max-frames", 20_000,
                              main=synchronous.main, server_class=clipped.Server,
                              brain_class=FallingEntropy)
         lines = re.sub(r"\d+\.\d s", "", capsys.readouterr().out).splitlines()
         lines.sort()  # which of two threads prints first, in the same moment, is chance
         runs.append((status, lines, *(w.tobytes() for w in server.session.run(server.weights))))
-    assert runs[0] == runs[1] and status == wanted and any("mean" in line for line in lines)
+    assert runs[0] == runs[1] and status == LEARNED and any("mean" in line for line in lines)
 
 
 @pytest.mark.timeout(60)  # with a fault, learners and the test thread would wait for them
@@ -90,21 +84,19 @@ def test_synchronous_learners_all_end(monkeypatch, learned_mean, wanted):
     assert status == wanted
 
 
-@pytest.mark.parametrize("on_policy, in_the_first_round", [(True, 10), (False, 6)])
-def test_ten_steps_make_ten_samples_if_on_policy(
-        build, monkeypatch, on_policy, in_the_first_round):
-    """Without `on_policy` it is as in the script: four samples wait for the next round."""
+def test_no_synchronous_sample_waits_for_the_next_round(build, monkeypatch):
+    """Of ten steps, all are used in the round in which they were played. (The script would use six,
+    and four in the next.)"""
     def update(brain, really=synchronous.Brain.update_parameter_server):
         sizes.append(len(brain.train_queue))
         really(brain)
     monkeypatch.setattr(synchronous.Brain, "update_parameter_server", update)
-    monkeypatch.setattr(synchronous.Agent, "on_policy", on_policy)
     built, sizes = build(synchronous, learners=2), []
     built.progress.max_frames = 40
     for learner in built.learners:
         learner.environment.env = EndsAt()
     built.run()
-    assert sizes[:4] == [in_the_first_round] * 2 + [10] * 2  # of two learners, in two rounds
+    assert sizes[:4] == [10] * 4  # of two learners, in two rounds
 
 
 def test_synchronous_learners_have_one_order_in_all_processes(build):

@@ -4,8 +4,7 @@ import functools
 import numpy as np
 import pytest
 import timeline
-from helpers import Built, a3c, batch, randomize, same, update
-from reference import gradient
+from helpers import Built, a3c
 
 pytestmark = pytest.mark.pages
 
@@ -43,34 +42,18 @@ def test_only_others_make_a_gradient_old(recording):
         assert 0 == ages.min() < ages.mean() <= learners - 1 and during.min() >= 0
 
 
-def one_brain(brain_class):
+def one_brain():
     """A server, a brain, and the list of how many updates its pulls overlap."""
     during = []
     built = Built(1, server_class=timeline.Server, brain_class=functools.partial(
-        brain_class, events=[], during=during))
+        timeline.Brain, events=[], during=during))
     return built, built.brains[0], during
-
-
-def test_gradients_at_old_and_new_weights_are_compared(monkeypatch, rng):
-    """The cosine is that of NumPy's two gradients. The update itself is made with the thread's own
-    weights, as always."""
-    monkeypatch.setattr(timeline.Comparing, "cosines", [])
-    built, brain, _ = one_brain(timeline.Comparing)
-    randomize(built.server.session, built.server.weights, rng)
-    brain.pull_parameter_server()
-    randomize(built.server.session, built.server.weights, rng)
-    weights, samples = built.values([brain.weights, built.server.weights]), batch(rng)
-    update(brain, *samples)
-    old, new = (np.concatenate([g.ravel() for g in gradient(w, *samples)]) for w in weights)
-    cosine = old @ new / (np.linalg.norm(old) * np.linalg.norm(new))
-    assert timeline.Comparing.cosines == pytest.approx([cosine], abs=1e-4)
-    assert same(built.values(brain.weights), weights[0])
 
 
 @pytest.mark.parametrize("begun, overlapped", [(1, 0), (2, 1)])
 def test_a_pull_during_an_update_overlaps_it(begun, overlapped):
     """Two updates have begun and one has ended, so one is still under way."""
-    built, brain, during = one_brain(timeline.Brain)
+    built, brain, during = one_brain()
     built.server.begun.load(begun, built.server.session)
     built.server.ended.load(1, built.server.session)
     brain.pull_parameter_server()
@@ -79,7 +62,7 @@ def test_a_pull_during_an_update_overlaps_it(begun, overlapped):
 
 def test_an_update_begins_once_its_gradients_are_known():
     """A gradient that isn't finite never is, so this update fails before it has begun."""
-    built, brain, _ = one_brain(timeline.Brain)
+    built, brain, _ = one_brain()
     state = np.zeros(4, np.float32)
     brain.pull_parameter_server()
     brain.train_push(state, 0, float("nan"), state, 0.0)

@@ -16,12 +16,9 @@ from script import a3c, tf
 class SegmentReturns(a3c.Agent):
     """No sample waits for the next update, when the weights are newer. With an N_STEP_RETURN of
     Tmax or more, the returns are the paper's."""
-    on_policy = True  # False: as in the script, the last samples wait
-
     def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
         step = len(self.brain.train_queue) + len(self.memory) + 1  # of this segment
-        end = done or (self.on_policy and step == a3c.Tmax)
-        super().advantage_push_local_brain(s, a, r, s_, end, terminal)
+        super().advantage_push_local_brain(s, a, r, s_, done or step == a3c.Tmax, terminal)
 
 
 class GAE(a3c.LocalBrain):

@@ -37,12 +37,8 @@ def variables(server):
     return {v.op.name: v for v in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES, scope)}
 
 
-def read(server):
-    """{name: value} of these variables."""
-    return server.session.run(variables(server))
-
-
 def load(server, values):
+    """Give them these values, {name: value}."""
     for name, v in variables(server).items():
         v.load(values[name], server.session)
 
@@ -92,7 +88,8 @@ class ServerProcess:
 
     def snapshot(self, scores_seen=0):
         """Returns all scores but the first `scores_seen`, all frames, and the variables' values."""
-        return self.scores[scores_seen:], self.frames.total(), read(self.server)
+        values = self.server.session.run(variables(self.server))
+        return self.scores[scores_seen:], self.frames.total(), values
 
     def end(self):
         """Let the workers end, each after its next update."""
@@ -101,7 +98,10 @@ class ServerProcess:
 
 class ServerCopy(a3c.ParameterServer):
     """A worker's copy of the parameter server. server_process: the handle of the real one. worker:
-    this worker's number."""
+    this worker's number.
+
+    `progress.frames` is always what all others have played, as far as is known here, and what this
+    worker's learners have. The server has been told of `frames_told` of these."""
     def initialize(self):
         super().initialize()
         _, frames, values = wait_for(self.server_process.snapshot.remote(), self.progress)
@@ -139,6 +139,7 @@ def work(number, core, handle, constants, words, server_class, *classes):
     number of the CPU core for its learners. handle: the server process's."""
     vars(a3c).update(constants)
     a3c.THRESHOLD_MEAN = float("inf")  # a worker doesn't evaluate
+    a3c.PRINT_EPISODES = 1000  # so many scores are kept until they are told
     a3c.SIGNALS = ()  # they are for the process that the user has started
     if a3c.SHARE_ONE_CORE and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
@@ -146,7 +147,10 @@ def work(number, core, handle, constants, words, server_class, *classes):
 
     class Server(ServerCopy, server_class):
         server_process, worker = handle, number
-    a3c.main(words, Server, *classes)
+    try:
+        a3c.main(words, Server, *classes)
+    except SystemExit as error:  # Ray would only say that the worker has died
+        raise RuntimeError(error.code) from error
 
 
 def start_ray(address):
@@ -185,7 +189,7 @@ class Supervisor:
         # num_cpus=0: not limited by cores. Ray starts nothing again that has died.
         start = ray.remote(num_cpus=0)(ServerProcess).remote
         self.server_process = start(a3c.constants(), self.classes[0], self.words(seed),
-                                    progress.frames, read(server))
+                                    progress.frames, server.session.run(variables(server)))
         wait_for(self.server_process.snapshot.remote(), progress, 300)  # TensorFlow is loaded there
         progress.raise_if_stopped()
 

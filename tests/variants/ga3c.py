@@ -13,15 +13,10 @@ import contextlib
 import queue
 
 import advantages
-import memory
 import synchronous
 from script import a3c, np
 
 TRAINING_BATCH = 40  # samples of an update, at least
-
-
-def is_learner(thread):
-    return thread.startswith("local_thread")
 
 
 class Queue(queue.Queue):
@@ -42,7 +37,7 @@ class Queue(queue.Queue):
         while learners and not self.progress.stopped:
             # Look here before the queue, because the last learner may give something and end.
             with self.progress.changed:
-                learners = any(map(is_learner, self.progress.learning_threads))
+                learners = self.progress.learning_threads - HELPERS.keys()
             with contextlib.suppress(queue.Empty):
                 return self.get(timeout=0.1)
         raise a3c.Stopped
@@ -76,6 +71,9 @@ class Trainer(a3c.Worker_thread):
                 brain.update_parameter_server()
 
 
+HELPERS = {"predictor": Predictor, "trainer": Trainer}
+
+
 class AskingBrain:
     """A learner's brain, with the methods of LocalBrain that a learner calls."""
     def __init__(self, server):
@@ -101,11 +99,8 @@ class AskingBrain:
 def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain,
          agent_class=a3c.Agent, environment_class=a3c.Environment):
     """The script's main, with a predictor and a trainer."""
-    if (issubclass(server_class, synchronous.Server) or issubclass(brain_class, advantages.GAE)
-            or issubclass(agent_class, memory.Agent)):
+    if issubclass(server_class, synchronous.Server) or issubclass(brain_class, advantages.GAE):
         a3c.refuse("ga3c.py goes neither with synchronous.py nor with GAE or an LSTM")
-
-    helpers = {"predictor": Predictor, "trainer": Trainer}
 
     class Server(server_class):
         def __init__(self, session, progress):
@@ -114,12 +109,12 @@ def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain
             self.samples = Queue(progress, maxsize=4)  # if it were long, they would grow old in it
             # They count as learning threads: the test thread must wait for their end before it
             # pushes. (So each also gets an environment, which it doesn't use.)
-            progress.learning_threads |= helpers.keys()
+            progress.learning_threads |= HELPERS.keys()
 
     def make_brain(name, server):
         if name == "test_thread":  # has a network of its own, because its policy must not change
             return brain_class(name, server)
-        if is_learner(name):
+        if name not in HELPERS:
             return AskingBrain(server)
         # A brain of this name shares the variables of the server's network.
         with a3c.tf.variable_scope("", reuse=a3c.tf.AUTO_REUSE):
@@ -127,7 +122,7 @@ def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain
 
     def make_worker(name, *others):
         # Learners and the test thread are those of the script.
-        return helpers.get(name, a3c.Worker_thread)(name, *others)
+        return HELPERS.get(name, a3c.Worker_thread)(name, *others)
 
     return a3c.main(argv, Server, make_brain, agent_class, environment_class, make_worker)
 

@@ -7,8 +7,9 @@ All learners work in rounds, so that no gradient is stale:
 No return looks beyond the end of its round, so no sample waits for the next one, when the weights
 are newer: learning is on-policy. Where this program makes one update, the script makes eight.
 
-After an update the learners pull one after the other, and only then do all play again. So two runs
-with the same seed and the same number of learners are identical.
+After an update the learners pull one after the other, so that episodes are counted, and the
+threshold is reached, in a fixed order. Only then do all play again. So two runs with the same seed
+and the same number of learners are identical.
 
 A2C is from OpenAI Baselines (https://openai.com/index/openai-baselines-acktr-a2c/).
 """
