@@ -242,35 +242,21 @@ def test_a_worker_that_failed_or_died_ends_the_run(supervisor, error, says):
     assert raised.value.__cause__ is error
 
 
-def work(fake_ray, core=0, **constants):
+def work(fake_ray, number=1, **constants):
     """Do all that a worker does, but on all cores unless these constants of the script say so."""
     words = ["--render", "none", "--seed", "5"]
     constants = {"SHARE_ONE_CORE": False, **constants}
-    fake_ray.start(distributed.work, 1, core, None, constants, words, CountingServer)
+    fake_ray.start(distributed.work, number, None, constants, words, CountingServer)
 
 
-@pytest.mark.parametrize("machines, chosen", [(1, [1, 2, 3, 4]), (2, [0, 1, 1, 2])])
-def test_workers_of_a_machine_choose_different_cores(fake_ray, monkeypatch, supervisor, machines,
-                                                     chosen):
-    """Workers of one machine have different cores, if it has enough. Ray spreads workers over
-    machines: on two, 1 and 3 are together, and 2 and 4."""
-    fake_ray.nodes = lambda: [{"Alive": True}] * machines + [{"Alive": False}]
-    monkeypatch.setattr(distributed, "ServerProcess", unittest.mock.Mock())
-    monkeypatch.setattr(distributed, "work", lambda number, core, *args: cores.append(core))
-    cores, supervisor.classes = [], [CountingServer]
-    supervisor.options = types.SimpleNamespace(processes=4, workers=8, address="local")
-    supervisor.start(supervisor.server)
-    assert cores == chosen
-
-
-def test_a_worker_uses_only_allowed_cores(fake_ray, monkeypatch):
-    """taskset, say, has left it only cores 3 and 5."""
+def test_each_worker_uses_another_of_the_allowed_cores(fake_ray, monkeypatch):
+    """taskset, say, has left them only cores 3 and 5."""
     cores = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, x: cores.append(x), raising=False)
     monkeypatch.setattr(a3c, "main", lambda *args: None)
-    for core in 1, 2:
-        work(fake_ray, core, SHARE_ONE_CORE=True)
+    for number in 1, 2:
+        work(fake_ray, number, SHARE_ONE_CORE=True)
     assert cores == [{5}, {3}]
 
 

@@ -134,16 +134,16 @@ class ServerCopy(a3c.ParameterServer):
         return [np.array(w) for w in self.latest]  # Ray's own arrays are read-only
 
 
-def work(number, core, handle, constants, words, server_class, *classes):
-    """A worker: a Ray task. It learns until the run is over or all frames are played. core: the
-    number of the CPU core for its learners. handle: the server process's."""
+def work(number, handle, constants, words, server_class, *classes):
+    """A worker: a Ray task. It learns until the run is over or all frames are played. number: 1, 2,
+    ... handle: the server process's."""
     vars(a3c).update(constants)
     a3c.THRESHOLD_MEAN = float("inf")  # a worker doesn't evaluate
     a3c.PRINT_EPISODES = 1000  # so many scores are kept until they are told
     a3c.SIGNALS = ()  # they are for the process that the user has started
     if a3c.SHARE_ONE_CORE and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {cores[core % len(cores)]})
+        os.sched_setaffinity(0, {cores[number % len(cores)]})  # each worker has another one
 
     class Server(ServerCopy, server_class):
         server_process, worker = handle, number
@@ -195,11 +195,9 @@ class Supervisor:
 
         # SPREAD: over all machines
         start = ray.remote(num_cpus=0, max_retries=0, scheduling_strategy="SPREAD")(work).remote
-        machines = sum(node["Alive"] for node in ray.nodes())
         for number in range(1, processes + 1):
             words = self.words(seed * processes + number)  # another for each worker and --seed
-            core = number // machines  # another for each on a machine, if Ray spreads them evenly
-            task = start(number, core, self.server_process, a3c.constants(), words, *self.classes)
+            task = start(number, self.server_process, a3c.constants(), words, *self.classes)
             self.tasks[task] = number
 
     def words(self, seed):
