@@ -130,7 +130,7 @@ def test_the_lesson_says_when_threads_are_good_in_two_worlds():
     """After how many frames eight threads and one are, and who does no better or worse."""
     found, p = forgetting.summaries(), forgetting.p_values(forgetting.summaries())
     good = {case: np.median(run.good) for case, run in found.items()}
-    words = "after {:,.0f} frames, with one thread only after {:,.0f} (p < 0.001)"
+    words = "after {:,.0f} frames with eight threads, and after {:,.0f} with one (p < 0.001)"
     assert words.format(good["8 threads, 200 episodes"], good["1 thread, 200 episodes"]) in LESSON
     assert p["1 thread, 200 episodes", "good"] < 0.001
     assert good["8 in the same world, 200 episodes"] >= good["1 thread, 200 episodes"]
