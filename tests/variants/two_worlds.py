@@ -5,9 +5,9 @@ in one world is wrong in the other. The state has a fifth number, the world, and
 learn both.
 
 A learner changes its world after every EPISODES episodes of its own, and draws the first one. If it
-learns alone, the network sees one world for a long time, and forgets the other. Of eight learners
-some are nearly always in each world. The episodes of an evaluation take turns, and it passes only
-if the policy is good in both.
+learns alone, the network sees one world for a long time, and may forget the other. Of eight
+learners some are nearly always in each world. The episodes of an evaluation take turns, and it
+passes only if the policy is good in both.
 
 What to look at: with `--workers 1` many evaluations fail, because the threshold only tells how good
 the policy is in the thread's own world. With eight threads few do.
