@@ -116,7 +116,7 @@ def test_the_lesson_says_what_old_gradients_cost():
 def test_the_lesson_says_how_many_rewards_are_too_few_or_too_many():
     """What it says holds with the script's RMSProp and with a corrected one."""
     for words in ("one reward or with twenty, training takes more frames than with five (p < 0.01)",
-                  "; two and ten don't differ significantly."):
+                  "; two and ten don't differ significantly from five."):
         assert words in LESSON
     compared = compare.compared("rewards")
     for end in "", ", corrected":
