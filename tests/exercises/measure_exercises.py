@@ -1,8 +1,8 @@
 """Measure the exercises: python tests/exercises/measure_exercises.py [NUMBER]...
 
 Shows what these exercises have given, or all; number 0 is the unchanged script. With --measure it
-first measures them anew: it makes the change that the lesson or README.md here shows, and lets the
-changed script learn with seeds 0 to 19, or with those of SEEDS. The results go into data.
+first measures these numbers anew: it makes the change that the lesson or README.md here shows, and
+lets the changed script learn with seeds 0 to 19, or with those of SEEDS. The results go into data.
 """
 import argparse
 import collections
@@ -159,6 +159,8 @@ def main():
     measurable = {number for number, diffs in changes().items() if diffs} | set(COMBINATIONS)
     if unknown := {*args.numbers, args.values or "0"} - measurable:
         parser.error(f"no page shows a change for exercise {', '.join(sorted(unknown))}")
+    if args.measure and not args.numbers:
+        parser.error("--measure needs the NUMBER of an exercise")
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, SCRIPT.name)
         if args.values:

@@ -78,19 +78,20 @@ def record(seed, workers, environment_class, block):
 
 
 def load():
-    """{case: (runs, evaluations, 3)}, see `record`."""
+    """{case: (runs, evaluations, 3)}, see `record`; {} if nothing has been measured."""
+    if not DATA.exists():
+        return {}
     with np.load(DATA) as data:
         return {case: data[case] for case in CASES}
 
 
 def measure():
     """Measure what is missing. The cases take turns."""
-    recorded = {case: list(runs) for case, runs in load().items()} if DATA.exists() else {}
-    for seed in range(SEEDS):
+    recorded = {case: list(load().get(case, [])) for case in CASES}
+    for seed in range(len(recorded[REFERENCE + ", 200 episodes"]), SEEDS):
         for case, how in CASES.items():
-            if len(recorded.setdefault(case, [])) == seed:
-                recorded[case].append(np.array(record(seed, *how), np.float16))
-    np.savez_compressed(DATA, frames=EVERY * np.arange(1, FRAMES // EVERY), **recorded)
+            recorded[case].append(np.array(record(seed, *how), np.float16))
+        np.savez_compressed(DATA, frames=EVERY * np.arange(1, FRAMES // EVERY), **recorded)
 
 
 def first(reached):
@@ -150,6 +151,8 @@ def main():
     parser.add_argument("--measure", action="store_true", help="measure what is missing, and show")
     if parser.parse_args().measure:
         measure()
+    if not load():
+        return print("not measured")
     print(*table(), sep="\n")
     for late in 20_000, 60_000:
         for bad in 50, 150:

@@ -1,6 +1,7 @@
 """Start a program as a user would, and read what it prints: how fast it plays, and how it learns.
 
-The other measurements use this. Each run is a new process of run_program.py.
+Each run is a new process of run_program.py. compare.py, learn_variants.py, speeds.py, benchmark.py
+and the exercises use this.
 """
 import collections
 import json

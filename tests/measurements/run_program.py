@@ -1,7 +1,7 @@
 """Run a program for a measurement: python tests/measurements/run_program.py FILE [OPTION]...
 
-The other measurements start it, each time as a new process. It calls the program's main, which gets
-all options that it doesn't know itself.
+launch.py starts it, each time as a new process. It calls the program's main, which gets all options
+that it doesn't know itself.
 """
 import argparse
 import ast

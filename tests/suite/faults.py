@@ -6,6 +6,14 @@ program: the test has to turn red.
 """
 
 FAULTS = {
+    # test_advantages.py
+    "test_a_loss_with_memory_has_generalized_advantages": [
+        ("advantages.GAE.build_loss", "later >= 0", "later > 0"),
+        ("memory.Brain.build_loss", "p[:, :a3c.NUM_ACTIONS]", "p")],
+    "test_returns_reach_to_their_segments_end": [
+        ("advantages.SegmentReturns.advantage_push_local_brain", "step == a3c.Tmax", "False"),
+        ("advantages.SegmentReturns.advantage_push_local_brain",
+         "len(self.brain.train_queue)", "0")],
     # test_agent.py
     "test_n_step_returns_equal_sums_of_discounted_rewards": [
         ("Agent.queue_oldest", "GAMMA ** n", "GAMMA ** N_STEP_RETURN"),
@@ -53,7 +61,7 @@ FAULTS = {
     "test_a_server_silent_a_minute_or_dead_is_an_error": [
         ("distributed.wait_for", "2 * seconds", "seconds"),
         ("distributed.wait_for", "raise ConnectionError(\"the", "continue  # ")],
-    "test_a_worker_stops_if_the_server_ends": [
+    "test_a_worker_ends_once_the_run_is_over": [
         ("distributed.ServerProcess.update", "if self.ended:", "if False:")],
     "test_once_learned_the_server_ends_the_workers": [
         ("distributed.Supervisor.next_score", "self.server_process.end.remote()", "pass"),
@@ -283,14 +291,6 @@ FAULTS = {
     "test_constants_may_be_numbers_of_numpy": [("constants", "np.generic, ", "")],
     "test_all_threads_end_whichever_fails_first": [
         ("ga3c.Queue.take", "and not self.progress.stopped", "")],
-    # test_advantages.py
-    "test_a_loss_with_memory_has_generalized_advantages": [
-        ("advantages.GAE.build_loss", "later >= 0", "later > 0"),
-        ("memory.Brain.build_loss", "p[:, :a3c.NUM_ACTIONS]", "p")],
-    "test_returns_reach_to_their_segments_end": [
-        ("advantages.SegmentReturns.advantage_push_local_brain", "step == a3c.Tmax", "False"),
-        ("advantages.SegmentReturns.advantage_push_local_brain",
-         "len(self.brain.train_queue)", "0")],
     # test_script.py
     "test_seconds_begin_with_the_threads": [
         ("main", "progress.start_time = time.perf_counter()", "pass")],

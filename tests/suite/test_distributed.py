@@ -199,8 +199,8 @@ def test_a_server_silent_a_minute_or_dead_is_an_error(fake_ray, answer, seconds,
     assert sum(fake_ray.timeouts) == seconds
 
 
-def test_a_worker_stops_if_the_server_ends(server_process):
-    """The answer to its next update says that the run is over."""
+def test_a_worker_ends_once_the_run_is_over(server_process):
+    """The server process says so in its answer to the worker's next update."""
     built = worker(server_process)
     server_process.end.remote()
     play(built)

@@ -87,7 +87,7 @@ def test_check_py_accepts_only_gae(says, answer, verdict):
 # Two right answers to exercise 20. In ours, the update takes the mean over all samples. In the
 # other, the last learner to finish a round averages the gradients of all learners.
 OURS = (ROOT / "tests" / "variants" / "synchronous.py").read_text(encoding="utf-8")
-DIFF = Path(check.__file__).with_name("answer_20.diff")
+DIFF = Path(__file__).with_name("answer_20.diff")
 AVERAGE = measure_exercises.apply(DIFF.read_text(encoding="utf-8"), UNCHANGED)
 RIGHT_ROUNDS = {"the mean over samples": OURS, "the mean over learners": AVERAGE}
 WRONG_ROUNDS = {

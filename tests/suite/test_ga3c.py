@@ -48,8 +48,9 @@ def test_ga3c_gives_each_learner_its_own_policy(build, rng, points):
         built.server.states.put((s, brain.answer))
     built.progress.learning_threads = {"trainer"}  # the predictor ends when all are answered
     *_, predictor, _ = built.brains
+    *_, predictor_thread, _ = built.learners
     with pytest.raises(a3c.Stopped):
-        built.learners[-2].learn()
+        predictor_thread.learn()
     for brain, s in zip(built.brains, states):
         np.testing.assert_allclose(brain.answer.take(), predictor.predict_p(s), rtol=1e-6)
     assert points == [{"batch/states": 8}]

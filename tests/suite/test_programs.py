@@ -41,7 +41,7 @@ TO_LEARN = {clipped: 300_000, distributed: 300_000, ga3c: 500_000, memory: 1_000
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("program, frames", TO_LEARN.items())
 def test_each_variant_learns(tmp_path, program, frames):
-    """A whole run, from its launch to a passed evaluation, with eight learners."""
+    """Each of seven: a whole run, from its launch to a passed evaluation, with eight learners."""
     words = "--render", "none", "--seed", 100, "--max-frames", frames, "--workers", 8
     status, _, err = finish(start(*words, cwd=tmp_path, program=program.__file__), seconds=840)
     assert status == LEARNED, err
