@@ -52,5 +52,8 @@ class FakeRay:
     def wait(self, tasks, num_returns=1, timeout=None):
         return [task for task in tasks if task != PLAYS_ON], []
 
+    def nodes(self):
+        return [{"Alive": True}]
+
     def shutdown(self):
         pass

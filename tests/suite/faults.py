@@ -44,6 +44,8 @@ FAULTS = {
     "test_frames_of_workers_and_earlier_runs_add_up": [
         ("distributed.ServerCopy.update", "- self.others_frames - ", "- "),
         ("distributed.ServerProcess.update", "progress.frames - self.frames[worker]", "0")],
+    "test_an_older_answer_takes_no_frames_back": [
+        ("distributed.ServerCopy.update", ", 0)  # answers", ", -9999)  # answers")],
     "test_frames_played_during_a_call_are_told_later": [
         ("distributed.ServerCopy.update", "self.frames_told += frames", "pass"),
         ("distributed.ServerCopy.update", "self.episodes_told += episodes", "pass")],
@@ -80,8 +82,10 @@ FAULTS = {
         ("distributed.work", "error.code", "'failed'")],
     "test_a_worker_keeps_the_scores_that_are_still_untold": [
         ("distributed.work", "PRINT_EPISODES = 1000", "PRINT_EPISODES += 0")],
-    "test_each_worker_uses_another_of_the_allowed_cores": [
-        ("distributed.work", "number % len(cores)", "0")],
+    "test_workers_of_a_machine_choose_different_cores": [
+        ("distributed.Supervisor.start", "number // machines", "number"),
+        ("distributed.Supervisor.start", 'node["Alive"]', "1")],
+    "test_a_worker_uses_only_allowed_cores": [("distributed.work", "core % len(cores)", "0")],
     "test_a_new_run_counts_on_from_saved_frames": [
         ("distributed.Supervisor.start", "progress.frames, server", "0, server")],
     "test_only_the_starting_process_evaluates": [("distributed.work", 'float("inf")', "30")],

@@ -117,6 +117,16 @@ def test_frames_of_workers_and_earlier_runs_add_up(server_process):
     assert first.progress.frames == frames == 100 + 10 + 7 + 5
 
 
+def test_an_older_answer_takes_no_frames_back(server_process):
+    """If two answers overtake each other, a worker would otherwise go on after the end of a run."""
+    built = worker(server_process)
+    handle = built.server.server_process = unittest.mock.Mock()
+    for others_frames in 1000, 900:
+        handle.update.remote.return_value = others_frames, built.server.latest
+        play(built, frames=10)
+    assert built.progress.frames == 1000 + 10 + 10
+
+
 def test_frames_played_during_a_call_are_told_later(server_process):
     """While a learner waits for an answer, the others of its worker play on. What they play then is
     told once, by the next call."""
@@ -242,21 +252,35 @@ def test_a_worker_that_failed_or_died_ends_the_run(supervisor, error, says):
     assert raised.value.__cause__ is error
 
 
-def work(fake_ray, number=1, **constants):
+def work(fake_ray, core=0, **constants):
     """Do all that a worker does, but on all cores unless these constants of the script say so."""
     words = ["--render", "none", "--seed", "5"]
     constants = {"SHARE_ONE_CORE": False, **constants}
-    fake_ray.start(distributed.work, number, None, constants, words, CountingServer)
+    fake_ray.start(distributed.work, 1, core, None, constants, words, CountingServer)
 
 
-def test_each_worker_uses_another_of_the_allowed_cores(fake_ray, monkeypatch):
-    """taskset, say, has left them only cores 3 and 5."""
+@pytest.mark.parametrize("machines, chosen", [(1, [1, 2, 3, 4]), (2, [0, 1, 1, 2])])
+def test_workers_of_a_machine_choose_different_cores(fake_ray, monkeypatch, supervisor, machines,
+                                                     chosen):
+    """Workers of one machine have different cores, if it has enough. Ray spreads workers over
+    machines: on two, 1 and 3 are together, and 2 and 4."""
+    fake_ray.nodes = lambda: [{"Alive": True}] * machines + [{"Alive": False}]
+    monkeypatch.setattr(distributed, "ServerProcess", unittest.mock.Mock())
+    monkeypatch.setattr(distributed, "work", lambda number, core, *args: cores.append(core))
+    cores, supervisor.classes = [], [CountingServer]
+    supervisor.options = types.SimpleNamespace(processes=4, workers=8, address="local")
+    supervisor.start(supervisor.server)
+    assert cores == chosen
+
+
+def test_a_worker_uses_only_allowed_cores(fake_ray, monkeypatch):
+    """taskset, say, has left it only cores 3 and 5."""
     cores = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, x: cores.append(x), raising=False)
     monkeypatch.setattr(a3c, "main", lambda *args: None)
-    for number in 1, 2:
-        work(fake_ray, number, SHARE_ONE_CORE=True)
+    for core in 1, 2:
+        work(fake_ray, core, SHARE_ONE_CORE=True)
     assert cores == [{5}, {3}]
 
 

@@ -16,8 +16,8 @@ from helpers import LEARNED, ROOT, SCRIPT, a3c, environment_variables, finish, s
 pytestmark = pytest.mark.pages
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in (
     "README.md", "tests/exercises/README.md", "tests/README.md", "tests/variants/README.md",
-    "tests/variants/your_own.md", "tests/measurements/README.md", "tests/figures/README.md",
-    ".github/pages/ja.md")}
+    "tests/variants/your_own.md", "tests/variants/distributed.md",
+    "tests/measurements/README.md", "tests/figures/README.md", ".github/pages/ja.md")}
 README, *_, JAPANESE = PAGES.values()
 ENGLISH = "\n".join(list(PAGES.values())[:-1])
 SENTENCES = " ".join(README.split())  # without the ends of lines, which may fall inside a command

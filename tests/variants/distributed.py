@@ -31,32 +31,6 @@ except ModuleNotFoundError as error:
     sys.exit(f"{error}: run  pip install -r tests/requirements.txt")
 
 
-def variables(server):
-    """{name: variable} of all variables that a checkpoint holds."""
-    graph, scope = server.session.graph, "parameter_server/"
-    return {v.op.name: v for v in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES, scope)}
-
-
-def load(server, values):
-    """Give them these values, {name: value}."""
-    for name, v in variables(server).items():
-        v.load(values[name], server.session)
-
-
-def wait_for(answer, progress, seconds=60):
-    """The server process's answer. Raises Stopped if all threads have to stop, and ConnectionError
-    if the answer doesn't come."""
-    for _ in range(2 * seconds):
-        progress.raise_if_stopped()
-        try:
-            return ray.get(answer, timeout=0.5)
-        except ray.exceptions.GetTimeoutError:
-            continue  # it hasn't answered yet
-        except ray.exceptions.RayActorError as error:
-            raise ConnectionError("the parameter server's process has died") from error
-    raise ConnectionError(f"the parameter server's process doesn't answer for {seconds} seconds")
-
-
 class ServerProcess:
     """The parameter server. It owns all variables, and answers one call at a time."""
     def __init__(self, constants, server_class, words, frames, values):
@@ -129,21 +103,22 @@ class ServerCopy(a3c.ParameterServer):
         with contextlib.suppress(a3c.Stopped):  # can't pass py_func; next_frame raises it again
             others_frames, self.latest = wait_for(answer, progress)
             with progress.changed:
-                progress.frames += others_frames - self.others_frames
-                self.others_frames = others_frames
+                new_frames = max(others_frames - self.others_frames, 0)  # answers may overtake
+                progress.frames += new_frames
+                self.others_frames += new_frames
         return [np.array(w) for w in self.latest]  # Ray's own arrays are read-only
 
 
-def work(number, handle, constants, words, server_class, *classes):
-    """A worker: a Ray task. It learns until the run is over or all frames are played. number: 1, 2,
-    ... handle: the server process's."""
+def work(number, core, handle, constants, words, server_class, *classes):
+    """A worker: a Ray task. It learns until the run is over or all frames are played. core: the
+    number of the CPU core for its learners. handle: the server process's."""
     vars(a3c).update(constants)
     a3c.THRESHOLD_MEAN = float("inf")  # a worker doesn't evaluate
     a3c.PRINT_EPISODES = 1000  # so many scores are kept until they are told
     a3c.SIGNALS = ()  # they are for the process that the user has started
     if a3c.SHARE_ONE_CORE and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {cores[number % len(cores)]})  # each worker has another one
+        os.sched_setaffinity(0, {cores[core % len(cores)]})
 
     class Server(ServerCopy, server_class):
         server_process, worker = handle, number
@@ -151,6 +126,34 @@ def work(number, handle, constants, words, server_class, *classes):
         a3c.main(words, Server, *classes)
     except SystemExit as error:  # Ray would only say that the worker has died
         raise RuntimeError(error.code) from error
+
+
+# What follows starts, watches and ends these processes with Ray.
+
+def variables(server):
+    """{name: variable} of all variables that a checkpoint holds."""
+    graph, scope = server.session.graph, "parameter_server/"
+    return {v.op.name: v for v in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES, scope)}
+
+
+def load(server, values):
+    """Give a server's variables these values, {name: value}."""
+    for name, v in variables(server).items():
+        v.load(values[name], server.session)
+
+
+def wait_for(answer, progress, seconds=60):
+    """The server process's answer. Raises Stopped if all threads have to stop, and ConnectionError
+    if the answer doesn't come."""
+    for _ in range(2 * seconds):
+        progress.raise_if_stopped()
+        try:
+            return ray.get(answer, timeout=0.5)
+        except ray.exceptions.GetTimeoutError:
+            continue  # it hasn't answered yet
+        except ray.exceptions.RayActorError as error:
+            raise ConnectionError("the parameter server's process has died") from error
+    raise ConnectionError(f"the parameter server's process doesn't answer for {seconds} seconds")
 
 
 def start_ray(address):
@@ -195,9 +198,11 @@ class Supervisor:
 
         # SPREAD: over all machines
         start = ray.remote(num_cpus=0, max_retries=0, scheduling_strategy="SPREAD")(work).remote
+        machines = sum(node["Alive"] for node in ray.nodes())
         for number in range(1, processes + 1):
             words = self.words(seed * processes + number)  # another for each worker and --seed
-            task = start(number, self.server_process, a3c.constants(), words, *self.classes)
+            core = number // machines  # another for each on a machine, if Ray spreads them evenly
+            task = start(number, core, self.server_process, a3c.constants(), words, *self.classes)
             self.tasks[task] = number
 
     def words(self, seed):

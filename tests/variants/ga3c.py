@@ -19,28 +19,26 @@ from script import a3c, np
 TRAINING_BATCH = 40  # samples of an update, at least
 
 
-class Queue(queue.Queue):
-    """`give` and `take` raise Stopped when all threads have to stop. `take` also does when the
-    learners have ended and nothing is left."""
-    def __init__(self, progress, maxsize=0):
-        super().__init__(maxsize)
-        self.progress = progress
+class AskingBrain:
+    """A learner's brain, with the methods of LocalBrain that a learner calls."""
+    def __init__(self, server):
+        self.server = server
+        self.train_queue = []
+        self.answer = Queue(server.progress)
 
-    def give(self, item):
-        while not self.progress.stopped:
-            with contextlib.suppress(queue.Full):
-                return self.put(item, timeout=0.1)
-        raise a3c.Stopped
+    def pull_parameter_server(self):
+        """There is nothing to pull."""
 
-    def take(self):
-        learners = True
-        while learners and not self.progress.stopped:
-            # Look here before the queue, because the last learner may give something and end.
-            with self.progress.changed:
-                learners = self.progress.learning_threads - HELPERS.keys()
-            with contextlib.suppress(queue.Empty):
-                return self.get(timeout=0.1)
-        raise a3c.Stopped
+    def predict_p(self, s):
+        self.server.states.give((s, self.answer))
+        return self.answer.take()
+
+    def train_push(self, *sample):
+        self.train_queue.append(sample)
+
+    def update_parameter_server(self):
+        self.server.samples.give(self.train_queue)
+        self.train_queue = []
 
 
 class Predictor(a3c.Worker_thread):
@@ -74,33 +72,35 @@ class Trainer(a3c.Worker_thread):
 HELPERS = {"predictor": Predictor, "trainer": Trainer}
 
 
-class AskingBrain:
-    """A learner's brain, with the methods of LocalBrain that a learner calls."""
-    def __init__(self, server):
-        self.server = server
-        self.train_queue = []
-        self.answer = Queue(server.progress)
+class Queue(queue.Queue):
+    """`give` and `take` raise Stopped when all threads have to stop. `take` also does when the
+    learners have ended and nothing is left."""
+    def __init__(self, progress, maxsize=0):
+        super().__init__(maxsize)
+        self.progress = progress
 
-    def pull_parameter_server(self):
-        """There is nothing to pull."""
+    def give(self, item):
+        while not self.progress.stopped:
+            with contextlib.suppress(queue.Full):
+                return self.put(item, timeout=0.1)
+        raise a3c.Stopped
 
-    def predict_p(self, s):
-        self.server.states.give((s, self.answer))
-        return self.answer.take()
-
-    def train_push(self, *sample):
-        self.train_queue.append(sample)
-
-    def update_parameter_server(self):
-        self.server.samples.give(self.train_queue)
-        self.train_queue = []
+    def take(self):
+        learners = True
+        while learners and not self.progress.stopped:
+            # Look here before the queue, because the last learner may give something and end.
+            with self.progress.changed:
+                learners = self.progress.learning_threads - HELPERS.keys()
+            with contextlib.suppress(queue.Empty):
+                return self.get(timeout=0.1)
+        raise a3c.Stopped
 
 
 def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain,
          agent_class=a3c.Agent, environment_class=a3c.Environment):
     """The script's main, with a predictor and a trainer."""
     if issubclass(server_class, synchronous.Server) or issubclass(brain_class, advantages.GAE):
-        a3c.refuse("ga3c.py goes neither with synchronous.py nor with GAE or an LSTM")
+        a3c.refuse("ga3c.py goes neither with synchronous.py nor with GAE, which memory.py uses")
 
     class Server(server_class):
         def __init__(self, session, progress):
