@@ -130,41 +130,6 @@ def draw_exercises():
     return figure
 
 
-def draw_knows():
-    """π and V of the three networks over the pole's angle and angular velocity."""
-    x, y = np.meshgrid(np.linspace(-12, 12, 121), np.linspace(-2, 2, 121))
-    s = np.stack([0 * x, 0 * x, np.radians(x), y], axis=-1).reshape(-1, 4)
-    blue_to_red = matplotlib.colors.LinearSegmentedColormap.from_list("", [BLUE, "white", RED])
-    figure, panels = plt.subplots(2, 3, figsize=(WIDTH, 5.6), sharex=True, sharey=True)
-    for (upper, lower), (name, (frames, weights)) in zip(panels.T, networks().items()):
-        p, v = forward(weights, s)
-        p, v = p[:, 1].reshape(x.shape), v.reshape(x.shape)
-        pi = upper.pcolormesh(x, y, p, cmap=blue_to_red, vmin=0, vmax=1)
-        upper.contour(x, y, p, [0.5], colors="black", linewidths=1.8)
-        values = lower.pcolormesh(x, y, v, cmap="cividis", vmin=-1.6, vmax=0.3)
-        lines = lower.contour(x, y, v, np.arange(-10, 10) / 5, colors="white", linewidths=0.8)
-        for label in lower.clabel(lines, fontsize=9):
-            label.set_visible(abs(label.get_position()[1]) < 1.8)  # the edge would cut it
-        angle, speed = load("episodes")[f"visited {name}"].T
-        for panel, color, alpha in (upper, "black", 0.6), (lower, "white", 0.4):
-            panel.plot(np.degrees(angle), speed, ".", color=color, markersize=3.5, alpha=alpha,
-                       markeredgewidth=0, zorder=1.5)
-        upper.set(title=f"{name}\n{frames:,} frames", xlim=(-12, 12), ylim=(-2, 2))
-        lower.set(xlabel="pole angle (°)", xticks=[-10, 0, 10])
-    for panel, right, left in ((panels[0, 0], "falling right", "falling left"),
-                               (panels[0, 2], "push right", "push left")):
-        panel.text(11, 1.75, right, ha="right", va="top", bbox=BOX)
-        panel.text(-11, -1.75, left, va="bottom", bbox=BOX)
-    panels[1, 1].text(11, 1.75, "a fall is near", ha="right", va="top", bbox=BOX)
-    panels[0, 1].annotate("π(right) = ½", (-9, 0.05), (-10.5, 1.35), bbox=BOX,
-                          arrowprops={"arrowstyle": "-", "relpos": (0.12, 0)})
-    for panel in panels[:, 0]:
-        panel.set_ylabel("angular velocity (rad/s)")
-    figure.colorbar(pi, ax=panels[0], label="π(right)", ticks=[0, 0.5, 1])
-    figure.colorbar(values, ax=panels[1], label="V")
-    return figure
-
-
 def draw_threads():
     """The server and three threads as lanes. The colour of a copy tells its version."""
     data = load("threads")
@@ -297,7 +262,7 @@ def draw_all(folder=PICTURES):
                      "threads": draw_threads}
             if language == "en":  # their pages are only in English
                 drawn |= {"errors": draw_errors, "hundred": draw_hundred,
-                          "knows": draw_knows, "exercises": draw_exercises}
+                          "exercises": draw_exercises}
             for name, draw in drawn.items():
                 save(draw(), target / f"{name}.png", language)
 

@@ -72,8 +72,6 @@ def record_networks(seed):
         arrays[f"{name} frames"] = frames
         arrays.update({f"{name} {i}": w for i, w in enumerate(weights)})
         episodes = [play(weights, rng) for _ in range(500)]
-        visited = np.concatenate([states[:, 2:] for states, *_ in episodes[:20]])
-        data[f"visited {name}"] = rng.choice(visited, 350, replace=False)
         data[f"film {name}"] = film_rows(episodes)
     keep("networks", arrays)
     keep("episodes", {name: np.array(x, np.float32) for name, x in data.items()})

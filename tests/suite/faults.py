@@ -199,6 +199,9 @@ FAULTS = {
         ("check.check_synchronous", "len(rounds) > FRAMES / LEARNERS / 4", "False"),
         ("check.check_synchronous", "pairwise(rounds)", "pairwise(rounds[:2])")],
     # test_ga3c.py
+    "test_ga3cs_threads_share_the_learners_core": [
+        ("ga3c.Predictor.learn", "a3c.share_one_core()", "pass"),
+        ("ga3c.Trainer.learn", "a3c.share_one_core()", "pass")],
     "test_only_ga3cs_test_thread_has_its_own_network": [
         ("ga3c.main", "return brain_class(name, server)", "pass")],
     "test_ga3c_plays_every_frame_and_loses_no_sample": [

@@ -60,8 +60,8 @@ def given_by_learners(put_back, monkeypatch):
 
 @pytest.mark.parametrize("words, first", [([], 1), (["--optimizer", "from-0"], 0)])
 def test_rmsprop_starts_at_0_or_1(given_by_learners, words, first):
-    """The averages of the script's RMSProp start at 1, those of "from 0" at 0. In all other respects
-    it is the script's, here with twice the learning rate."""
+    """The averages of the script's RMSProp start at 1, those of "from 0" at 0. In all other
+    respects they are the same, here with twice the learning rate."""
     built = Built(1, **given_by_learners(a3c, "--task", "cartpole", "--rate", "2", *words))
     optimizer = built.server.optimizer
     assert all((x == first).all() for x in built.values(averages(built.server)))

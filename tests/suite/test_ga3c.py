@@ -1,8 +1,11 @@
 """ga3c.py: whose states and samples wait in its queues, and what becomes of them."""
 
+import os
+import threading
+
 import numpy as np
 import pytest
-from helpers import a3c, options
+from helpers import a3c, linux, options
 
 pytest.importorskip("gymnasium")
 import ga3c
@@ -54,6 +57,20 @@ def test_ga3c_gives_each_learner_its_own_policy(build, rng, points):
     for brain, s in zip(built.brains, states):
         np.testing.assert_allclose(brain.answer.take(), predictor.predict_p(s), rtol=1e-6)
     assert points == [{"batch/states": 8}]
+
+
+@linux
+def test_ga3cs_threads_share_the_learners_core(build, monkeypatch):
+    """A predictor or trainer on another core would hold the learners up, and they it."""
+    def take(waiting, really=ga3c.Queue.take):
+        cores[threading.current_thread().name] = os.sched_getaffinity(0)
+        return really(waiting)
+    cores = {}
+    monkeypatch.setattr(ga3c.Queue, "take", take)
+    built = build(ga3c, learners=2, SHARE_ONE_CORE=True)
+    built.progress.max_frames = 200
+    built.run()
+    assert len(cores) == 4 and len(set.union(*cores.values())) == 1
 
 
 def test_only_ga3cs_test_thread_has_its_own_network(build):
