@@ -630,7 +630,7 @@ SAVE_SECONDS = 60  # time between two saves
 class GraphCall:
     """A function that runs a part of the graph. Its arguments fill the inputs `feeds`, and it
     returns the `fetches` as a list of arrays. `targets` run only for their effects. It calls a
-    private method of the session's, because `Session.run` and `Session.make_callable` take four
+    private method of the session, because `Session.run` and `Session.make_callable` take four
     times as long. The call is prepared once, at its first use."""
     def __init__(self, session, feeds=(), fetches=(), targets=()):
         names = [[part.name for part in parts] for parts in (feeds, fetches, targets)]
