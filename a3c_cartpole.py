@@ -325,7 +325,7 @@ class Environment:
     def reward(self, s, a, r, s_, step, done):
         """The reward to learn from. CartPole's own r is always 1. The tutorial's is 0 until the
         episode ends, and then 1 if the pole stood for GOOD_STEPS, otherwise -1. Other environments
-        need another one, usually r itself."""
+        need a different reward, usually r itself."""
         if not done:
             return 0.0
         return 1.0 if step >= GOOD_STEPS else -1.0
@@ -494,7 +494,7 @@ class Progress:
 
     def evaluated(self, passed):
         """The test thread has evaluated the policy. If it passed, the learners end. If not, they go
-        on, and it takes ten new episodes to reach the threshold again."""
+        on, and it takes at least ten new episodes to reach the threshold again."""
         with self.changed:
             self.phase = "learned" if passed else "training"
             self.recent.clear()
@@ -787,7 +787,7 @@ def prepare_films(options):
         refuse(f"argument --render: {reason(error)} (see requirements.txt, or try none)")
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # without a sound card ALSA may complain
     os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")  # OpenGL may crash beside TensorFlow
-    drivers = {"linux": "x11", "win32": "windows"}  # on macOS only the main thread opens windows
+    drivers = {"linux": "x11", "win32": "windows"}  # on macOS only the main thread may open one
     if options.render != "video" and sys.platform in drivers:
         os.environ.setdefault("SDL_VIDEODRIVER", drivers[sys.platform])
         with contextlib.suppress(pygame.error):
