@@ -74,6 +74,16 @@ def test_a_seed_repeats_a_run_of_synchronous_learners(monkeypatch, capsys):
     assert runs[0] == runs[1] and status == LEARNED and any("mean" in line for line in lines)
 
 
+@pytest.mark.parametrize("begun_after, actions", [(0, {0, 1}), (1600, {0})])
+def test_epsilon_is_that_of_the_rounds_beginning(build, begun_after, actions):
+    """Which learner's frame comes first in a round is chance, so ε doesn't follow it. After 1600
+    frames ε is 0, and this policy always goes left."""
+    built = build(synchronous)
+    built.server.frame = begun_after
+    agent = built.learners[0].environment.agent
+    assert {agent.explore([1.0, 0.0], frame=1600 - begun_after) for _ in range(100)} == actions
+
+
 @pytest.mark.timeout(60)  # with a fault, learners and the test thread would wait for them
 @pytest.mark.parametrize("learned_mean, wanted", [(0, LEARNED), (200, NOT_LEARNED)])
 def test_synchronous_learners_all_end(monkeypatch, learned_mean, wanted):

@@ -12,7 +12,7 @@ saves. Who calls whom:
     ServerCopy      sends each gradient g to `ServerProcess.update`, with new frames and scores.
     ServerProcess   does W <- W - RMSProp(g), and returns W for the copy.
     Supervisor      gets a snapshot several times a second, so that `main` can print, evaluate and
-                    save. Then it calls `ServerProcess.end`, and the workers end.
+                    save. At the end it calls `ServerProcess.end`, and the workers end.
 In Ray, `handle.method.remote(...)` calls a method in another process, and doesn't wait for it.
 """
 import argparse
@@ -184,10 +184,10 @@ class Supervisor:
         """Start Ray, then the server process, then the workers. server: the script's."""
         self.server, progress, options = server, server.progress, self.options
         seed, processes = progress.options.seed, options.processes
-        progress.options.workers = processes * options.workers  # for the first line
+        progress.options.workers = processes * options.workers  # for the line "Seed"
         start_ray(options.address)
         progress.raise_if_stopped()
-        print(f"Ray starts {processes} worker processes", flush=True)
+        a3c.say(f"Ray starts {processes} worker processes")
 
         # num_cpus=0: not limited by cores. Ray starts nothing again that has died.
         start = ray.remote(num_cpus=0)(ServerProcess).remote
@@ -229,7 +229,7 @@ class Supervisor:
         progress = self.server.progress
         snapshot = self.server_process.snapshot.remote(self.scores_seen)
         scores, frames, values = wait_for(snapshot, progress)
-        with self.server.checkpoint.lock:  # so that a checkpoint holds all of one moment
+        with self.server.checkpoint.lock:  # so that no checkpoint mixes two snapshots
             if progress.phase == "learned":  # the weights that have passed must stay
                 return
             load(self.server, values)
