@@ -121,6 +121,14 @@ def test_forgetting_py_sums_up_a_run():
     assert forgotten == pytest.approx(100 * 19 / 30)  # not the first one: it had not been good yet
 
 
+def test_exercises_are_measured_only_by_number(monkeypatch, capsys):
+    """All of them would take hours, and replace what is kept."""
+    monkeypatch.setattr(sys, "argv", ["measure_exercises.py", "--measure"])
+    with pytest.raises(SystemExit, match="^2$"):
+        measure_exercises.main()
+    assert "--measure needs the NUMBER" in capsys.readouterr().err
+
+
 def test_only_what_is_missing_is_measured(tmp_path):
     """A measurement that was interrupted goes on, and its cases take turns."""
     path, measured = tmp_path / "data.json", []
