@@ -47,6 +47,17 @@ def test_the_scripts_speed_is_read_from_its_lines():
     assert 100 < speeds.after_fifty_episodes(SCRIPT, 4000, "--workers", 2) < 10 ** 7
 
 
+def test_speeds_of_two_checkouts_are_compared_case_by_case(monkeypatch, capsys):
+    """The other checkout comes first, and its speed is 1. Here it is half as fast as this one."""
+    monkeypatch.setattr(speeds, "after_fifty_episodes",
+                        lambda program, *options: 100 if "elsewhere" in str(program) else 200)
+    speeds.compare_with("elsewhere")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["| 1 learner, there | 100 (100 to 100) | 1 |",
+                         "| 1 learner, here | 200 (200 to 200) | 2.00 |"]
+    assert len(lines) == 2 * len(speeds.THREADS)
+
+
 def test_rows_of_speeds_have_medians_and_ratios():
     """In one column with the lowest and the highest, or side by side."""
     found = {"1 ms, a": [30, 10, 20], "1 ms, b": [5, 11, 10], "1 ms, c": [2000, 1000, 3000]}
@@ -107,6 +118,19 @@ def test_forgetting_py_evaluates_after_every_2000_frames(monkeypatch, put_back):
     *scores, share = np.array(found).T
     assert len(found) == 2 and all(8 <= x <= 200 for x in np.ravel(scores))
     assert set(share) in ({0.0}, {1.0})
+
+
+def test_forgetting_py_goes_on_where_it_stopped(monkeypatch, tmp_path):
+    """Two seeds are kept, and of four only the other two are recorded."""
+    seeds = []
+    monkeypatch.setattr(forgetting, "DATA", tmp_path / "forgetting.npz")
+    monkeypatch.setattr(forgetting, "record", lambda seed, *how: seeds.append(seed) or [[seed]])
+    for number in 2, 4:
+        monkeypatch.setattr(forgetting, "SEEDS", number)
+        forgetting.measure()
+    cases = len(forgetting.CASES)
+    assert seeds == [seed for seed in range(4) for _ in range(cases)]
+    assert all(runs.ravel().tolist() == [0, 1, 2, 3] for runs in forgetting.load().values())
 
 
 def test_forgetting_py_sums_up_a_run():
