@@ -17,7 +17,7 @@ THREADS = 1, 2, 4, 8, 16, 32
 MILLISECONDS = 0, 0.2, 1, 5  # for which a step computes longer, in "processes"
 ALL_CORES = "--set", "SHARE_ONE_CORE", False
 FRAMES = {"clipped": 40_000, "pendulum": 20_000, "memory": 10_000, "synchronous": 40_000,
-          "ga3c": 40_000, "pong": 2000, "memory_pong": 2000}
+          "ga3c": 40_000, "pong": 2000}
 
 
 def while_it_runs(program, *options):

@@ -1,15 +1,14 @@
-"""pong.py and memory_pong.py: networks against NumPy, and the game."""
+"""pong.py: its network against NumPy, and the game."""
 import unittest.mock
 
 import numpy as np
 import pytest
 from helpers import a3c, check_network
-from reference import layer, lstm, relu
+from reference import layer, relu
 from scipy.special import softmax
 
 pytest.importorskip("gymnasium")
 import pong
-import memory_pong
 
 
 def convolution(x, w, b, stride):
@@ -18,37 +17,22 @@ def convolution(x, w, b, stride):
     return np.tensordot(parts, w, 3) + b
 
 
-def pong_units(w, s):
-    """The 256 units of pong.py's hidden layer for each state."""
+def pong_numpy(w, s):
     units = []
     for pictures in s.reshape(-1, 4, 84, 84):
         x = (pictures.transpose(1, 2, 0) - 87.0) / 255
         x = relu(convolution(x, w[0], w[1], 4))
         x = relu(convolution(x, w[2], w[3], 2))
         units.append(relu(layer(x.reshape(-1), w[4], w[5])))
-    return np.array(units)
-
-
-def pong_numpy(w, s):
-    h = pong_units(w, s)
+    h = np.array(units)
     return softmax(layer(h, *w[6:8]), axis=1), layer(h, *w[8:])[:, 0]
 
 
-def memory_pong_numpy(w, s):
-    c, h = lstm(pong_units(w, s[:, :-512]), *w[6:8], *np.split(s[0, -512:], 2))
-    return np.hstack([softmax(layer(h, *w[8:10]), axis=1), c, h]), layer(h, *w[10:])[:, 0]
-
-
-@pytest.mark.parametrize("variant, brain_class, in_numpy, remembered", [
-    (pong, a3c.LocalBrain, pong_numpy, 0),
-    (memory_pong, memory_pong.Brain, memory_pong_numpy, 512)])
-def test_pongs_networks_equal_numpy(put_back, rng, variant, brain_class, in_numpy, remembered):
-    """The convolutions, the LSTM of memory_pong.py, π and V."""
-    variant.configure()
+def test_pongs_network_equals_numpy(put_back, rng):
+    """The convolutions, π and V."""
+    pong.configure()
     s = rng.integers(256, size=(2, pong.NUM_STATES))
-    memory = np.full((2, remembered), 9.0)  # only the memory before the first state counts
-    memory[0] = rng.normal(size=remembered) * 0.3
-    check_network(variant.Server, brain_class, in_numpy, np.hstack([s, memory]), rng, spread=0.05)
+    check_network(pong.Server, a3c.LocalBrain, pong_numpy, s, rng, spread=0.05)
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ import distributed
 import ga3c
 import memory
 import memory_pendulum
-import memory_pong
 import pendulum
 import pong
 import advantages
@@ -31,8 +30,7 @@ PAGE = (ROOT / "tests" / "variants" / "your_own.md").read_text(encoding="utf-8")
 
 # Each as its user starts it (for distributed.py, more is in test_distributed.py)
 
-VARIANTS = [clipped, ga3c, memory, memory_pendulum, memory_pong, pendulum, pong, synchronous,
-            two_worlds]
+VARIANTS = [clipped, ga3c, memory, memory_pendulum, pendulum, pong, synchronous, two_worlds]
 TO_LEARN = {clipped: 300_000, distributed: 300_000, ga3c: 500_000, memory: 1_000_000,
             memory_pendulum: 1_000_000, pendulum: 1_000_000, two_worlds: 300_000}
 
@@ -93,7 +91,7 @@ def test_programs_can_be_configured_in_turn(monkeypatch, given_to_main):
     monkeypatch.setattr(a3c, "LOSS_V", 0.25)
     before = a3c.constants()
     first = constants(memory)
-    for program in pong, memory_pendulum, pendulum, memory_pong, two_worlds:
+    for program in pong, memory_pendulum, pendulum, two_worlds:
         assert constants(program)["LOSS_V"] == 0.25
     assert constants(memory) == first
     assert constants(clipped) == before  # it changes none
@@ -117,8 +115,8 @@ def test_unfit_settings_are_refused_in_one_line(
 # What goes with what
 
 TOGETHER = [synchronous, ga3c, distributed]  # they change how learners work together
-LEARNED_THERE = [clipped, pendulum, memory, memory_pendulum, pong, memory_pong, two_worlds]
-REFUSED = [(memory, ga3c), (memory_pendulum, ga3c), (memory_pong, ga3c)]
+LEARNED_THERE = [clipped, pendulum, memory, memory_pendulum, pong, two_worlds]
+REFUSED = [(memory, ga3c), (memory_pendulum, ga3c)]
 
 
 @pytest.mark.parametrize("variant, program", [

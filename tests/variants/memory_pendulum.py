@@ -59,7 +59,6 @@ class Environment(memory.Positions, pendulum.Environment):
     positions = [0, 1]  # cos θ and sin θ
 
 
-# With pendulum.py's GAMMA and max_norm, two of ten runs didn't learn.
 def configure(server_class=Server):
     a3c.configure(**pendulum.TASK, **memory.SETTINGS, HIDDEN_UNITS=64, LEARNING_RATE=7e-4,
                   NUM_STATES=server_class.seen + server_class.remembered, LOSS_ENTROPY=0.003,

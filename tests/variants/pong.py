@@ -46,28 +46,19 @@ class Server(clipped.Server):
     anneal_frames = 100_000_000
     epsilon = 1e-5
 
-    def _build_features(self):
-        """Make the variables of the layers that actor and critic share. Returns a function from
-        pictures (batch, 4·84·84) to 256 units (batch, 256)."""
+    def _build_model(self):
         conv1 = a3c.layer("conv1", 8, 8, PICTURES[0], 16)
         conv2 = a3c.layer("conv2", 4, 4, 16, 32)
         hidden = a3c.layer("hidden", 9 * 9 * 32, UNITS)
-
-        def features(s):
-            x = tf.transpose(tf.reshape(s, (-1, *PICTURES)), (0, 2, 3, 1))  # pictures last
-            x = (x - BACKGROUND) / 255
-            for (w, b), stride in ((conv1, 4), (conv2, 2)):  # 84 -> 20 -> 9 pixels
-                x = tf.nn.relu(tf.nn.conv2d(x, w, stride, "VALID") + b)
-            return tf.nn.relu(tf.nn.xw_plus_b(tf.reshape(x, (-1, 9 * 9 * 32)), *hidden))
-        return features
-
-    def _build_model(self):
-        features = self._build_features()
         actor = a3c.layer("actor", UNITS, a3c.NUM_ACTIONS)
         critic = a3c.layer("critic", UNITS, 1)
 
         def forward(s):
-            h = features(s)
+            x = tf.transpose(tf.reshape(s, (-1, *PICTURES)), (0, 2, 3, 1))  # pictures last
+            x = (x - BACKGROUND) / 255
+            for (w, b), stride in ((conv1, 4), (conv2, 2)):  # 84 -> 20 -> 9 pixels
+                x = tf.nn.relu(tf.nn.conv2d(x, w, stride, "VALID") + b)
+            h = tf.nn.relu(tf.nn.xw_plus_b(tf.reshape(x, (-1, 9 * 9 * 32)), *hidden))
             p = tf.nn.softmax(tf.nn.xw_plus_b(h, *actor))
             return p, tf.squeeze(tf.nn.xw_plus_b(h, *critic), axis=1)
         return forward
@@ -87,13 +78,10 @@ class Environment(a3c.Environment):
 
 
 # Most of the time goes into long graph calls, without the GIL, so learners don't share a core.
-SETTINGS = {"ENV": "PongNoFrameskip-v4", "NUM_ACTIONS": len(ACTIONS), "LEARNED_MEAN": 18,
-            "MAX_FRAMES": 10_000_000, "SHARE_ONE_CORE": False, "Tmax": 20, "EPS_START": 0.0,
-            "LEARNING_RATE": 7e-4}
-
-
 def configure():
-    a3c.configure(**SETTINGS, NUM_STATES=NUM_STATES, N_STEP_RETURN=20)
+    a3c.configure(ENV="PongNoFrameskip-v4", NUM_STATES=NUM_STATES, NUM_ACTIONS=len(ACTIONS),
+                  LEARNED_MEAN=18, MAX_FRAMES=10_000_000, SHARE_ONE_CORE=False, Tmax=20,
+                  N_STEP_RETURN=20, EPS_START=0.0, LEARNING_RATE=7e-4)
 
 
 def main(argv=None):
