@@ -27,14 +27,6 @@ class FromZeroServer(a3c.ParameterServer):
         return FromZero(a3c.LEARNING_RATE, a3c.RMSPROP_DECAY)
 
 
-class CorrectedServer(a3c.ParameterServer):
-    """RMSProp with averages that start at 0 and are corrected for it, which is Adam without an
-    average of the gradients themselves."""
-    def build_optimizer(self):
-        return a3c.tf.train.AdamOptimizer(a3c.LEARNING_RATE, beta1=0.0, beta2=a3c.RMSPROP_DECAY,
-                                          epsilon=1e-5)  # RMSProp's is 1e-10, under the root
-
-
 class AdamServer(a3c.ParameterServer):
     def build_optimizer(self):
         return a3c.tf.train.AdamOptimizer(a3c.LEARNING_RATE)
@@ -111,7 +103,7 @@ class OffPolicy(synchronous.Agent):
 
 
 BRAINS = {"nothing": a3c.LocalBrain, "segments": SegmentsInTurn, "updates": UpdatesInTurn}
-SERVERS = {"script": a3c.ParameterServer, "from-0": FromZeroServer, "corrected": CorrectedServer,
+SERVERS = {"script": a3c.ParameterServer, "from-0": FromZeroServer,
            "adam": AdamServer, "no-momentum": NoMomentumServer}
 KINDS = {"threads": a3c, "waiting": synchronous, "ga3c": ga3c}
 

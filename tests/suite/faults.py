@@ -33,10 +33,25 @@ FAULTS = {
     "test_clipped_ends_where_its_rate_is_0": [
         ("clipped.FallingRate.initialize", "self.progress.max_frames > self.anneal_frames", "True"),
         ("clipped.FallingRate.initialize", ".max_frames = ", ".others = ")],
+    # test_compare_learners.py
+    "test_rmsprop_from_0_differs_only_in_its_start": [
+        ("compare_learners.FromZeroServer.build_optimizer", "a3c.RMSPROP_DECAY", "0.9")],
+    "test_rate_multiplies_the_learning_rate": [
+        ("compare_learners.main", "a3c.LEARNING_RATE *= own.rate", "pass")],
+    "test_learners_that_wait_are_on_policy_unless_told": [
+        ("compare_learners.OffPolicy.advantage_push_local_brain", "a3c.Agent.", "super().")],
+    "test_learners_in_the_same_world_change_it_together": [
+        ("compare_learners.SameWorld.run", "* (-1) ** changes", "")],
+    "test_taking_turns_sets_the_age_of_gradients": [
+        ("compare_learners.UpdatesInTurn.update_parameter_server", "self.wait_for_turn()", "pass")],
     # test_distributed.py
-    "test_rays_processes_need_no_free_core": [
-        ("distributed.start_ray", "ray.init(address,", 'ray.init("local",'),
-        ("distributed.Supervisor.start", "num_cpus=0, max_retries=0", "max_retries=0"),
+    "test_ray_uses_the_cluster_of_the_address": [
+        ("distributed.start_ray", "ray.init(address,", 'ray.init("local",')],
+    "test_rays_processes_reserve_no_core": [
+        ("distributed.Supervisor.start", "num_cpus=0, max_retries=0", "num_cpus=1, max_retries=0")],
+    "test_ray_starts_no_dead_worker_again": [
+        ("distributed.Supervisor.start", "max_retries=0", "max_retries=1")],
+    "test_the_first_line_counts_the_learners_of_all_processes": [
         ("distributed.Supervisor.start", "progress.options.workers = ", "_ = ")],
     "test_updates_through_a_worker_equal_the_scripts": [
         ("distributed.ServerProcess.__init__", "load(self.server, values)", "pass"),
@@ -170,7 +185,9 @@ FAULTS = {
         ("Environment.run", "brain(s, a,", "brain(s, 0,")],
     "test_threads_share_no_environment_agent_or_brain": [
         ("Environment.__init__", "self.make()",
-         'vars(self.progress).setdefault("env", self.make())')],
+         'vars(self.progress).setdefault("env", self.make())'),
+        ("main", 'random.Random(f"{options.seed} {name}")',
+         'vars(progress).setdefault("rng", random.Random(options.seed))')],
     "test_only_the_same_seed_repeats_an_episodes_start": [
         ("Environment.reset", "self.agent.rng.randrange(2 ** 31)", "0"),
         ("Environment.reset", "self.agent.rng", "random"),
@@ -184,7 +201,7 @@ FAULTS = {
         ("check.gae", "0.0 if terminal else v[-1]", "v[-1]"),
         ("check.check_gae", '(True, "at the end")', '(False, "at the end")'),
         ("check.check_gae", "all(np.allclose(m, -g, atol=1e-3)", "any(np.allclose(m, -g, atol=1)")],
-    "test_check_py_accepts_both_means_of_a_round": [
+    "test_check_py_accepts_either_right_answer_to_exercise_20": [
         ("check.play_rounds", "samples.setdefault(self, [])", "samples.setdefault(0, [])"),
         ("check.check_update", "is_sum(ones / len(ones)) or ", ""),
         ("check.check_update", " or is_sum(sizes / sizes.sum())", "")],
@@ -198,6 +215,10 @@ FAULTS = {
         ("check.check_synchronous", "len(rounds) == 1", "False"),
         ("check.check_synchronous", "len(rounds) > FRAMES / LEARNERS / 4", "False"),
         ("check.check_synchronous", "pairwise(rounds)", "pairwise(rounds[:2])")],
+    # test_figures.py
+    "test_errors_of_updates_equal_their_definition": [
+        ("recorded_data.errors_of_state", "later < n", "later <= n"),
+        ("recorded_data.errors_of_state", "1 - 1 / n", "1 - 1 / (n + 1)")],
     # test_ga3c.py
     "test_ga3cs_threads_share_the_learners_core": [
         ("ga3c.Predictor.learn", "a3c.share_one_core()", "pass"),
@@ -395,6 +416,11 @@ FAULTS = {
         ("synchronous.Server.wait_until", " or len(", " or 9 * len(")],
     "test_no_synchronous_sample_waits_for_the_next_round": [
         ("advantages.SegmentReturns.advantage_push_local_brain", "step == a3c.Tmax", "False")],
+    # test_timeline.py
+    "test_each_update_names_the_version_its_thread_pulled": [
+        ("timeline.Brain.note", "self.pulled, made))", "max(made - 1, 0), made))")],
+    "test_only_others_make_a_gradient_old": [
+        ("timeline.Brain.pull_parameter_server", "begun - self.pulled", "begun - self.pulled - 1")],
     # test_two_worlds.py
     "test_world_minus_1_exchanges_the_actions": [
         ("two_worlds.World.step", "1 - a", "a"),

@@ -25,9 +25,9 @@ Fault = collections.namedtuple("Fault", "place old new why", defaults=[""])  # s
 def program(fault):
     """The file that a fault is in, and its text with the fault."""
     path, names = Path(SCRIPT), fault.place.split(".")
-    for folder in "variants", "exercises":
+    for folder in "variants", "exercises", "measurements", "figures":
         other = Path("tests", folder, names[0] + ".py")
-        if (ROOT / other).exists():
+        if len(names) > 1 and (ROOT / other).exists():
             path, names = other, names[1:]
             break
     text = (ROOT / path).read_text(encoding="utf-8")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import reference
 from helpers import ROOT, Built, a3c, averages
 
 pytest.importorskip("gymnasium")
@@ -58,37 +57,22 @@ def given_by_learners(put_back, monkeypatch):
     return classes
 
 
-@pytest.mark.parametrize("words, first", [([], 1), (["--optimizer", "from-0"], 0)])
-def test_rmsprop_starts_at_0_or_1(given_by_learners, words, first):
-    """The averages of the script's RMSProp start at 1, those of "from 0" at 0. In all other
-    respects they are the same, here with twice the learning rate."""
-    built = Built(1, **given_by_learners(a3c, "--task", "cartpole", "--rate", "2", *words))
-    optimizer = built.server.optimizer
-    assert all((x == first).all() for x in built.values(averages(built.server)))
-    rate = built.values(optimizer._learning_rate_tensor)
-    assert (rate, optimizer._decay) == (pytest.approx(2 * 0.005), a3c.RMSPROP_DECAY)
+def test_rmsprop_from_0_differs_only_in_its_start(given_by_learners):
+    """The averages of the script's RMSProp start at 1, those of "from 0" at 0. All settings are the
+    same."""
+    def start_and_settings(*options):
+        built = Built(1, **given_by_learners(a3c, "--task", "cartpole", *options))
+        [start] = {number for x in built.values(averages(built.server)) for number in x.flat}
+        optimizer = built.server.optimizer
+        return start, [optimizer._learning_rate, optimizer._decay, optimizer._momentum,
+                       optimizer._epsilon]
+    start, settings = start_and_settings()
+    assert start == 1 and start_and_settings("--optimizer", "from-0") == (0, settings)
 
 
-def test_a_corrected_average_is_the_mean_of_the_squares(given_by_learners):
-    """It is the mean of the squared gradients so far. Each counts 1% less with every update after
-    it, and no start value, neither RMSProp's 1 nor a 0, is left in it."""
-    built = Built(1, **given_by_learners(a3c, "--task", "cartpole", "--optimizer", "corrected"))
-    server = built.server
-    weights = [built.values(server.weights)]
-    squares = []
-    for reward in 1.0, -1.0, 0.3:
-        sample = np.ones(a3c.NUM_STATES), 1, reward, np.ones(a3c.NUM_STATES), 0.0
-        gradients = reference.gradient(weights[-1], *(np.array([x]) for x in sample))
-        squares.append([g ** 2 for g in gradients])
-        share = 0.99 ** np.arange(len(squares))[::-1]
-        means = [np.average(own, axis=0, weights=share) for own in zip(*squares)]
-        weights.append([w - 0.005 * g / (np.sqrt(mean) + 1e-5)
-                        for w, g, mean in zip(weights[-1], gradients, means)])
-        built.brains[0].pull_parameter_server()
-        built.brains[0].train_push(*sample)
-        built.brains[0].update_parameter_server()
-    for own, w in zip(weights[-1], built.values(server.weights)):
-        np.testing.assert_allclose(w, own, atol=5e-4)  # a step is about 0.005
+def test_rate_multiplies_the_learning_rate(given_by_learners):
+    given_by_learners(a3c, "--task", "cartpole", "--rate", "2")
+    assert a3c.LEARNING_RATE == 2 * 0.005
 
 
 def test_learners_that_wait_are_on_policy_unless_told(given_by_learners):

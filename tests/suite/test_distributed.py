@@ -391,15 +391,26 @@ def test_without_ray_one_line_says_what_to_install(monkeypatch):
 
 
 @pytest.mark.parametrize("address", ["local", "auto"])
-def test_rays_processes_need_no_free_core(fake_ray, capsys, address):
-    """On the cluster of --address, Ray starts as many as are wanted: those that reserve cores would
-    wait for ever if there are fewer. It doesn't start a dead worker again."""
-    words = "--render none --workers 3 --processes 2 --seed 5 --max-frames 50 --address"
-    distributed.main([*words.split(), address])
+def test_ray_uses_the_cluster_of_the_address(fake_ray, address):
+    distributed.main(["--render", "none", "--max-frames", "50", "--address", address])
     assert fake_ray.address == address
-    assert fake_ray.asked == {
-        "ServerProcess": {"num_cpus": 0},
-        "work": {"num_cpus": 0, "max_retries": 0, "scheduling_strategy": "SPREAD"}}
+
+
+def test_rays_processes_reserve_no_core(fake_ray):
+    """Those that reserve cores would wait for ever if there are fewer than processes."""
+    distributed.main(["--render", "none", "--max-frames", "50"])
+    assert [asked["num_cpus"] for asked in fake_ray.asked.values()] == [0, 0]
+
+
+def test_ray_starts_no_dead_worker_again(fake_ray):
+    """The run ends instead. Ray itself would start a call of `work` three times more."""
+    distributed.main(["--render", "none", "--max-frames", "50"])
+    assert fake_ray.asked["work"]["max_retries"] == 0
+
+
+def test_the_first_line_counts_the_learners_of_all_processes(fake_ray, capsys):
+    words = "--render none --workers 3 --processes 2 --seed 5 --max-frames 50"
+    distributed.main(words.split())
     assert "\nSeed 5, 6 learning threads\n" in capsys.readouterr().out
 
 

@@ -5,7 +5,7 @@ import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import Built, EndsAt, a3c, options, run
+from helpers import EndsAt, a3c, options, run
 
 
 class Noting(a3c.Environment):
@@ -118,12 +118,17 @@ def test_only_a_true_end_is_terminal(monkeypatch, falls, limit_is_end, terminal)
 
 
 def test_threads_share_no_environment_agent_or_brain():
-    """Threads that shared one would disturb each other's episodes."""
-    built = Built(2)
+    """Two learners and the test thread would disturb each other's episodes. These are all parts of
+    an environment that change while it is played."""
+    class Environment(a3c.Environment):
+        def __init__(self, *args):
+            super().__init__(*args)
+            made.append(self)
+    made = []
+    run("--workers", 2, "--max-frames", 1, environment_class=Environment)
     for part in ("env.unwrapped", "agent", "agent.rng", "agent.memory", "agent.brain",
                  "agent.brain.train_queue"):
-        owned = [operator.attrgetter(part)(worker.environment)
-                 for worker in [*built.learners, built.tester]]
+        owned = [operator.attrgetter(part)(environment) for environment in made]
         assert len(set(map(id, owned))) == 3, part
 
 

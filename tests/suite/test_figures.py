@@ -50,29 +50,50 @@ def test_the_constants_of_the_pictures_are_the_scripts():
     assert recorded_data.TIME_LIMIT == a3c.gym.spec(a3c.ENV).max_episode_steps
 
 
-def test_recorded_errors_are_those_of_the_formulas(rng):
-    """The errors in errors.png, for five rewards, and for GAE with λ = 0.8, which takes five on
-    average. GAE is a mean of the advantages of all n. Twenty episodes have 3 to 22 steps."""
-    lengths = np.arange(3, 23)
-    r, v, score = rng.normal(size=(3, 20, 30)) * (np.arange(30) < lengths[:, np.newaxis])
+EPISODES = 20
+LENGTHS = np.arange(3, 3 + EPISODES)
 
-    def advantage(i, t, n):
-        rewards = sum(0.99 ** k * r[i, t + k] for k in range(n) if t + k < lengths[i])
-        return rewards + (0.99 ** n * v[i, t + n] if t + n < lengths[i] else 0) - v[i, t]
 
-    def gradients(advantage):
-        first = [score[i, 0] * advantage(i, 0) for i in range(20)]
-        successive = [np.mean([score[i, t] * advantage(i, t) for t in range(min(10, lengths[i]))])
-                      for i in range(20)]
-        return np.array([np.mean(first[:10]), np.mean(first[10:])]), np.array(successive)
-    unbiased = gradients(lambda i, t: advantage(i, t, 30))
-    five = gradients(lambda i, t: advantage(i, t, 5))
-    gae = gradients(lambda i, t: sum(
-        0.2 * 0.8 ** (n - 1) * advantage(i, t, n) for n in range(1, 100)))
-    found = recorded_data.errors_of_state(r, v, score)[:, :, recorded_data.REWARDS.index(5)]
-    for kind in range(2):
-        assert found[kind, 0] == pytest.approx(recorded_data.error_of(five[kind], unbiased[kind]))
-        assert found[kind, 1] == pytest.approx(recorded_data.error_of(gae[kind], unbiased[kind]))
+def n_step_advantage(r, v, i, t, n):
+    """Of step t of episode i, with n rewards before V."""
+    rewards = sum(0.99 ** k * r[i, t + k] for k in range(n) if t + k < LENGTHS[i])
+    later = 0.99 ** n * v[i, t + n] if t + n < LENGTHS[i] else 0
+    return rewards + later - v[i, t]
+
+
+def five_rewards(r, v, i, t):
+    return n_step_advantage(r, v, i, t, 5)
+
+
+def gae(r, v, i, t):
+    """With λ = 0.8, which takes five rewards on average: a weighted mean over all n."""
+    return sum(0.2 * 0.8 ** (n - 1) * n_step_advantage(r, v, i, t, n) for n in range(1, 100))
+
+
+def all_rewards(r, v, i, t):
+    return n_step_advantage(r, v, i, t, 30)
+
+
+@pytest.mark.parametrize("row, estimate", [(0, five_rewards), (1, gae)])
+def test_errors_of_updates_equal_their_definition(rng, row, estimate):
+    """What errors.png shows is how far the gradients of updates are from those with all rewards.
+    An update has the first steps of ten episodes, or the first ten steps of one."""
+    r, v, dlogp = rng.normal(size=(3, EPISODES, 30)) * (np.arange(30) < LENGTHS[:, np.newaxis])
+
+    def gradient(i, t, estimate):
+        return dlogp[i, t] * estimate(r, v, i, t)
+
+    def of_ten_episodes(estimate):
+        firsts = [gradient(i, 0, estimate) for i in range(EPISODES)]
+        return np.reshape(firsts, (2, 10)).mean(axis=1)
+
+    def of_successive_steps(estimate):
+        return np.array([np.mean([gradient(i, t, estimate) for t in range(min(10, LENGTHS[i]))])
+                         for i in range(EPISODES)])
+    found = recorded_data.errors_of_state(r, v, dlogp)[:, row, recorded_data.REWARDS.index(5)]
+    for error, updates in zip(found, (of_ten_episodes, of_successive_steps), strict=True):
+        wanted = recorded_data.error_of(updates(estimate), updates(all_rewards))
+        assert error == pytest.approx(wanted)
 
 
 def test_an_error_has_a_bias_and_a_noise(rng):

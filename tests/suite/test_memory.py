@@ -12,9 +12,10 @@ import memory
 import memory_pendulum
 
 
-def memory_numpy(w, s):
-    c, h = lstm(s[:, :2], *w[:2], *np.split(s[0, 2:], 2))
-    return np.hstack([softmax(h @ w[2], axis=1), c, h]), (h @ w[3])[:, 0]
+def memory_numpy(weights, s):
+    w, b, actor, critic = weights
+    c, h = lstm(s[:, :2], w, b, *np.split(s[0, 2:], 2))
+    return np.hstack([softmax(h @ actor, axis=1), c, h]), (h @ critic)[:, 0]
 
 
 def memory_pendulum_numpy(w, s):
@@ -29,10 +30,11 @@ def memory_pendulum_numpy(w, s):
 @pytest.mark.parametrize("variant, in_numpy, remembered", [
     (memory, memory_numpy, 64), (memory_pendulum, memory_pendulum_numpy, 256)])
 def test_networks_with_memory_equal_numpy(put_back, rng, variant, in_numpy, remembered):
-    """The LSTM, π and V, of both variants."""
+    """From three successive states, each variant computes NumPy's memory, policy and V. It starts
+    with the memory of the first state; that of the others, here 9, makes no difference."""
     variant.configure()
     s = rng.normal(size=(3, a3c.NUM_STATES))
-    s[1:, -remembered:] = 9  # only the memory before the first state counts
+    s[1:, -remembered:] = 9
     check_network(variant.Server, variant.Brain, in_numpy, s, rng)
 
 

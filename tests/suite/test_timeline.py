@@ -16,18 +16,21 @@ def recording(request):
     return learners, *timeline.record(learners, 2000 * learners, SHARE_ONE_CORE=False)
 
 
-def test_recorded_events_tell_which_weights_each_thread_had(recording):
-    """A pull gives a thread the weights of all updates so far, and its next update says so."""
+def test_each_update_names_the_version_its_thread_pulled(recording):
+    """Updates make versions 1, 2, 3 and so on of the weights. An update names the version that its
+    thread has pulled last; from this timeline.py computes how old its gradient is."""
     _, events, _ = recording
-    updates, pulled = 0, {}
+    newest, of_thread = 0, {}
     for event in events:
-        if event.made:
-            updates += 1
-            assert (event.made, event.pulled) == (updates, pulled[event.thread])
+        is_pull = event.made == 0
+        if is_pull:
+            assert event.pulled == newest
+            of_thread[event.thread] = newest
         else:
-            pulled[event.thread] = event.pulled
-            assert event.pulled == updates
-    assert updates > 150
+            newest += 1
+            assert event.made == newest
+            assert event.pulled == of_thread[event.thread]
+    assert newest > 150
 
 
 def test_only_others_make_a_gradient_old(recording):
