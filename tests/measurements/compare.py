@@ -24,8 +24,7 @@ Run = collections.namedtuple("Run", "frames failed")
 OPTIONS = {
     "CartPole": "--task cartpole", "Acrobot": "--task acrobot",
     "two worlds": "--task worlds --max-frames 300000",
-    "from 0": "--optimizer from-0", "corrected": "--optimizer corrected",
-    "no momentum": "--optimizer no-momentum",
+    "from 0": "--optimizer from-0", "no momentum": "--optimizer no-momentum",
     "1 thread": "--workers 1", "2 threads": "--workers 2", "8 threads": "--workers 8",
     "32 threads": "--workers 32", "8 that wait": "--workers 8 --learners waiting",
     "off-policy": "--off-policy", "8 of ga3c.py": "--workers 8 --learners ga3c",
@@ -53,12 +52,6 @@ TABLES = {
         *WITH_RMSPROP, "8 that wait, rate × 8", "8 threads, all cores"]}),
     "from_0": ("CartPole, from 0", {"8 threads": [
         *WITH_RMSPROP, "8 of ga3c.py", "8 threads, all cores"]}),
-    "corrected": ("CartPole, corrected", {"8 threads": [
-        "1 thread", "8 threads", "8 that wait",
-        "8 threads, rate × ½", "8 threads, rate × 2", "8 threads, rate × 4",
-        "8 threads, rate × 8",
-        "8 that wait, rate × ½", "8 that wait, rate × 2", "8 that wait, rate × 4",
-        "8 that wait, rate × 8"]}),
     "acrobot": ("Acrobot", {"8 threads": [
         "1 thread", "2 threads", "8 threads", "32 threads",
         "8 that wait", "8 that wait, off-policy",
@@ -69,9 +62,9 @@ TABLES = {
     "tuned": ("", {
         "CartPole: 8 threads, rate × 1": [
             "CartPole: 8 threads, rate × 1", "CartPole: 8 that wait, rate × 4"],
-        "CartPole, corrected: 8 threads, rate × 2": [
-            "CartPole, corrected: 8 threads, rate × 2",
-            "CartPole, corrected: 8 that wait, rate × 4"],
+        "CartPole, from 0: 8 threads, rate × 1": [
+            "CartPole, from 0: 8 threads, rate × 1",
+            "CartPole, from 0: 8 that wait, rate × 2"],
         "Acrobot: 8 threads, rate × 4": [
             "Acrobot: 8 threads, rate × 4", "Acrobot: 8 that wait, rate × 8"]}),
     "two_worlds": ("two worlds", {
@@ -91,18 +84,18 @@ TABLES = {
     "ages": ("", {f"{task}: 8 threads": [
         f"{task}: 8 threads", f"{task}: all cores",
         f"{task}: segments in turn", f"{task}: updates in turn"]
-        for task in ("CartPole", "CartPole, corrected", "Acrobot", "Acrobot, no momentum")}),
+        for task in ("CartPole", "CartPole, from 0", "Acrobot", "Acrobot, no momentum")}),
     # With all rewards the script makes one update per episode.
     "rewards": ("CartPole", {
         "5 rewards": [
             "1 reward", "2 rewards", "5 rewards", "10 rewards", "20 rewards",
             "5 rewards, one update per episode"],
         "5 rewards, one update per episode": ["all rewards"],
-        "5 rewards, corrected": [
-            "1 reward, corrected", "2 rewards, corrected", "5 rewards, corrected",
-            "10 rewards, corrected", "20 rewards, corrected",
-            "5 rewards, one update per episode, corrected"],
-        "5 rewards, one update per episode, corrected": ["all rewards, corrected"]})}
+        "5 rewards, from 0": [
+            "1 reward, from 0", "2 rewards, from 0", "5 rewards, from 0",
+            "10 rewards, from 0", "20 rewards, from 0",
+            "5 rewards, one update per episode, from 0"],
+        "5 rewards, one update per episode, from 0": ["all rewards, from 0"]})}
 
 
 def cases(table):

@@ -40,20 +40,33 @@ def test_the_pages_have_the_speeds_that_were_measured():
         assert rows and any("\n" + "\n".join(rows) + "\n" in text for text in pages), rows
 
 
+def speed(table, case, other):
+    found = run_statistics.load(speeds.path(table))
+    return np.median(found[case]) / np.median(found[other])
+
+
+SPEEDS = {  # the short table of the page of measurements
+    "8 threads, compared with one": ("threads", "8 learners", "1 learner"),
+    "32 threads, compared with one": ("threads", "32 learners", "1 learner"),
+    "8 threads on two cores, compared with one core":
+        ("variants", "a3c_cartpole.py, all cores", "a3c_cartpole.py"),
+    "8 threads that wait for each other, compared with 8 that don't":
+        ("variants", "synchronous.py", "a3c_cartpole.py"),
+    "8 threads, compared with one, if each step sleeps for a millisecond":
+        ("sleeping", "sleeping, 8 learners", "sleeping, 1 learner"),
+    "8 threads on two cores, compared with one, if each step computes for a millisecond":
+        ("computing", "computing, all cores, 8 learners", "computing, all cores, 1 learner")}
+
+
 def test_the_lesson_says_what_costs_speed_and_what_saves_time():
-    """What it says in words: eight threads where steps wait, and on one core or on two; learners
-    that wait for each other."""
-    def ratio(table, case, other):
-        found = run_statistics.load(speeds.path(table))
-        return np.median(found[case]) / np.median(found[other])
-    waiting = ratio("sleeping", "sleeping, 8 learners", "sleeping, 1 learner")
-    assert f"eight threads play [{waiting:.0f} times]" in LESSON
-    assert "on two cores eight play only [two thirds as many]" in LESSON
-    assert 0.6 < ratio("variants", "a3c_cartpole.py, all cores", "a3c_cartpole.py") < 0.73
-    assert "`synchronous.py` plays [half as many]" in LESSON
-    assert 0.45 < ratio("variants", "synchronous.py", "a3c_cartpole.py") < 0.55
-    assert "plays them [about as fast]" in LESSON  # one thread, compared with eight
-    assert 0.9 < ratio("threads", "8 learners", "1 learner") < 1.1
+    """What it says in words, and the page of measurements in a short table."""
+    for words, cases in SPEEDS.items():
+        assert f"| {words} | {speed(*cases):.2f} |" in MEASUREMENTS
+    one, _, two_cores, waiting, sleeping, _ = [speed(*cases) for cases in SPEEDS.values()]
+    assert "plays them [about as fast]" in LESSON and 0.9 < one < 1.1
+    assert "on two cores eight play only [two thirds as many]" in LESSON and 0.6 < two_cores < 0.73
+    assert "`synchronous.py` plays [half as many]" in LESSON and 0.45 < waiting < 0.55
+    assert f"eight threads play [{sleeping:.0f} times]" in LESSON
 
 
 def test_the_variants_page_says_how_they_learn():
@@ -74,36 +87,63 @@ def ratio(table, case):
 
 
 def cell(table, case):
-    """Such as "1.04 (0.85 to 1.17)"."""
-    return "{} ({})".format(*ratio(table, case))
+    """Such as "1.04 (0.85 to 1.17)", or in bold letters if p is below 0.05."""
+    words = "{} ({})".format(*ratio(table, case))
+    return f"**{words}**" if compare.compared(table)[case][-1] < 0.05 else words
 
 
-def test_the_short_answers_are_those_of_the_data():
-    """At the top of the page of measurements."""
-    top = MEASUREMENTS.split("## What")[0]
-    for table, case in (
-            ("cartpole", "1 thread"), ("acrobot", "1 thread"),
-            ("two_worlds", "1 thread, 200 episodes"), ("ages", "Acrobot: updates in turn"),
-            ("ages", "CartPole: updates in turn"), ("rewards", "1 reward"),
-            ("rewards", "20 rewards"), *(("tuned", case) for case in compare.compared("tuned"))):
-        middle, interval = ratio(table, case)
-        assert re.search(rf"\b{middle}\b[^()]*\({interval}\)", top), case
+TASKS = ("cartpole", ""), ("from_0", ""), ("acrobot", "")
+AGES = [("ages", f"{task}: ") for task in ("CartPole", "CartPole, from 0", "Acrobot")]
+SHORT_TABLES = [  # the words of a row, then each cell's table and case
+    *((words, *(("rewards", case + end) for end in ("", ", from 0"))) for words, case in (
+        ("1", "1 reward"), ("2", "2 rewards"), ("10", "10 rewards"), ("20", "20 rewards"),
+        ("5, one update per episode", "5 rewards, one update per episode"))),
+    *((words, *((table, task + case) for table, task in AGES)) for words, case in (
+        ("segments in turn: all fresh", "segments in turn"),
+        ("updates in turn: nearly all old", "updates in turn"),
+        ("two cores: most a little old", "all cores"))),
+    *((case, *((table, case) for table, _ in TASKS)) for case in (
+        "1 thread", "2 threads", "32 threads", "8 threads, all cores")),
+    *((words, (table, "8 that wait"), ("tuned", best)) for words, (table, _), best in zip(
+        ("CartPole, the script's RMSProp", "CartPole, from 0", "Acrobot, Adam"), TASKS,
+        compare.references("tuned"), strict=True))]
+
+
+@pytest.mark.parametrize("words, cases", [(words, cases) for words, *cases in SHORT_TABLES])
+def test_the_short_tables_are_those_of_the_data(words, cases):
+    """The tables that come before the folds."""
+    assert "| {} | {} |".format(words, " | ".join(cell(*case) for case in cases)) in MEASUREMENTS
+
+
+@pytest.mark.parametrize("block", [200, 50, 25, 1])
+def test_the_short_table_of_two_worlds_is_that_of_the_data(block):
+    """The frames of one thread and of eight in the same world, and failed evaluations."""
+    episodes = f"{block} episode{'s' * (block > 1)}"
+    one, eight, same = (f"{learners}, {episodes}" for learners in (
+        "1 thread", "8 threads", "8 in the same world"))
+    runs = compare.load_runs("two_worlds")
+    failed = [sum(run.failed for run in runs[case]) for case in (one, eight, same)]
+    cells = [block, cell("two_worlds", one), cell("two_worlds", same), *failed]
+    assert "| " + " | ".join(map(str, cells)) + " |" in MEASUREMENTS
+
+
+def lesson_says(table, case):
+    """Whether it says, for example, "3.12 times the frames (2.80 to 3.43)"."""
+    middle, interval = ratio(table, case)
+    return re.search(rf"\b{middle}\b[\w ]*\({interval}\b", LESSON)
 
 
 def test_the_lesson_says_what_waiting_costs():
-    """Its table is that of the data: at the script's learning rate and, with fresh seeds, at the
-    best."""
-    rows = "the script's RMSProp", "averages corrected for their start", "Adam"
-    tables, tuned = ("cartpole", "corrected", "acrobot"), compare.compared("tuned")
-    for words, table, best in zip(rows, tables, tuned, strict=True):
-        cells = cell(table, "8 that wait"), cell("tuned", best)
-        assert "{} | {} | {} |".format(words, *cells) in LESSON
+    """With the script's RMSProp, with averages from 0, and at the best rates."""
+    assert lesson_says("cartpole", "8 that wait") and lesson_says("from_0", "8 that wait")
+    _, *at_the_best_rates = compare.compared("tuned")
+    assert all(lesson_says("tuned", case) for case in at_the_best_rates)
 
 
 def test_the_lesson_says_what_old_gradients_cost():
     """On Acrobot learning takes longer if nearly all are seven updates old, but not if all are
     fresh; on CartPole it takes no longer either way."""
-    words = "{} times, with a 95% interval of {})"
+    words = "{} times the script's frames (95% interval {})"
     assert words.format(*ratio("ages", "Acrobot: updates in turn")) in LESSON
     compared = compare.compared("ages")
     *_, p = compared["Acrobot: updates in turn"]
@@ -114,16 +154,13 @@ def test_the_lesson_says_what_old_gradients_cost():
 
 
 def test_the_lesson_says_how_many_rewards_are_too_few_or_too_many():
-    """What it says holds with the script's RMSProp and with a corrected one."""
-    for words in ("one reward or with twenty, training takes more frames than with five (p < 0.01)",
-                  "; two and ten don't differ significantly from five."):
-        assert words in LESSON
-    compared = compare.compared("rewards")
-    for end in "", ", corrected":
-        for row in "1 reward", "20 rewards":
-            middle, *_, p = compared[row + end]
-            assert middle > 1 and p < 0.01
-        assert all(compared[row + end][-1] >= 0.05 for row in ("2 rewards", "10 rewards"))
+    """One is too few with both optimizers, and twenty are too many with the script's."""
+    assert lesson_says("rewards", "1 reward") and lesson_says("rewards", "20 rewards")
+    p = {row: p for row, (*_, p) in compare.compared("rewards").items()}
+    assert p["1 reward"] < 0.05 and p["1 reward, from 0"] < 0.05
+    assert p["20 rewards"] < 0.05 <= p["20 rewards, from 0"]
+    for row in "2 rewards", "10 rewards":
+        assert p[row] >= 0.05 <= p[row + ", from 0"]
 
 
 def test_the_lesson_says_when_threads_are_good_in_two_worlds():
@@ -146,14 +183,17 @@ def test_the_page_says_what_of_two_worlds_depends_on_the_limits():
 
 
 def test_the_variants_page_says_how_far_v_runs_away():
-    """Its two tables of clipped.py are those of the data."""
-    text = page("tests/variants/README.md")
-    *tabled, _ = clipping.load_runs().values()
-    for runs in tabled:
-        learned, _, values, *_ = zip(*runs)
+    """Its table of clipped.py is that of the data, and so are its two counts."""
+    text, found = page("tests/variants/README.md"), clipping.load_runs()
+    for limit in "not clipped", "5", "2", "1", "0.5":
+        learned, _, values, *_ = zip(*found[limit])
         worst = f"{max(values):.1f}" if max(values) < 100 else f"{max(values):,.0f}"
-        cells = f"{learned.count(False)} of {len(runs)} | {np.median(values):.1f}, {worst}"
+        cells = f"{learned.count(False)} of {len(values)} | {np.median(values):.1f}, {worst}"
         assert f"| {cells} |" in text
+    ends, others = (sum(run.largest_v > 2 for run in found[f"only {which} to 0.25"])
+                    for which in ("those with the end of an episode", "the others"))
+    words = f"|V| exceeded 2 in {ends} of 40 runs; when we clipped only the others, in {others}."
+    assert words in text
 
 
 def test_the_page_says_how_old_gradients_are():
