@@ -3,6 +3,8 @@ import functools
 import itertools
 import operator
 import re
+import sys
+import types
 import unittest.mock
 
 import numpy as np
@@ -193,13 +195,14 @@ def test_the_policy_of_normalized_states_equals_numpy(normalized, rng):
     np.testing.assert_allclose(brain.predict_p(s), p, rtol=1e-3)
 
 
-def test_normalized_states_go_into_the_pages_network(normalized, rng):
-    """Two layers of tanh units. In a server that inherits from both, its π equals NumPy's."""
-    network = shown("class Network", clipped=clipped, a3c=a3c, tf=a3c.tf)["Network"]
-
-    class Server(normalized[0], network):
-        pass
-    built = Built(0, server_class=Server, brain_class=normalized[1])
+def test_normalized_states_go_into_the_landers_network(normalized, monkeypatch, rng):
+    """The page's program for LunarLander has two layers of tanh units, whose π equals NumPy's. Here
+    its states are CartPole's."""
+    server, brain = normalized
+    module = types.SimpleNamespace(Server=server, Brain=brain)
+    monkeypatch.setitem(sys.modules, "normalized", module)
+    lander = shown("class Network", __name__="lander")
+    built = Built(0, server_class=lander["Server"], brain_class=brain)
     sums, *weights = built.server.weights
     put(built.server.session, [sums], [np.array([[4.0], [0], [1]]) * np.ones(a3c.NUM_STATES)])
     first, second, actor, critic = zip(*[iter(built.values(weights))] * 2)
