@@ -843,7 +843,8 @@ def parse(argv):
     add("--logdir", metavar="DIR", help="write graph and curves for TensorBoard")
     options = parser.parse_args(argv)
     if min(options.workers, options.max_frames, options.test_episodes) < 1 or options.seed < 0:
-        parser.error("--workers, --max-frames and --test-episodes must be at least 1, --seed 0")
+        parser.error("--workers, --max-frames and --test-episodes must be at least 1, and --seed "
+                     "at least 0")
     if options.play:
         options.workers = 0
         if options.checkpoint is None:
