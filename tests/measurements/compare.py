@@ -81,9 +81,9 @@ TABLES = {
         "8 threads, 200 episodes, from 0": [
             "1 thread, 200 episodes, from 0", "8 threads, 200 episodes, from 0",
             "8 that wait, 200 episodes, from 0"]}),
-    "ages": ("", {f"{task}: 8 threads": [
-        f"{task}: 8 threads", f"{task}: all cores",
-        f"{task}: segments in turn", f"{task}: updates in turn"]
+    "ages": ("", {f"{task}: segments in turn": [
+        f"{task}: segments in turn", f"{task}: updates in turn",
+        f"{task}: all cores", f"{task}: 8 threads"]
         for task in ("CartPole", "CartPole, from 0", "Acrobot", "Acrobot, no momentum")}),
     # With all rewards the script makes one update per episode.
     "rewards": ("CartPole", {

@@ -73,7 +73,7 @@ FAULTS = {
     "test_frames_and_values_arrive_under_the_saving_lock": [
         ("distributed.Supervisor.fetch_snapshot", "self.server.checkpoint.lock",
          "a3c.contextlib.nullcontext()")],
-    "test_a_stopped_learner_waits_for_no_answer": [
+    "test_a_stop_ends_the_wait_for_an_answer": [
         ("distributed.wait_for", "progress.raise_if_stopped()", "pass")],
     "test_a_server_silent_a_minute_or_dead_is_an_error": [
         ("distributed.wait_for", "2 * seconds", "seconds"),
@@ -393,7 +393,7 @@ FAULTS = {
     "test_all_settings_have_their_values": [
         ("SHARE_ONE_CORE", "True", "False"), ("MAX_FRAMES", "1_000_000", "100_000"),
         ("TIME_LIMIT_IS_END", "True", "False"), ("GRACE_SECONDS", "1.5", "150")],
-    "test_defaults_are_settings_and_a_random_seed": [
+    "test_options_not_given_have_their_defaults": [
         ("parse", "random.randrange(2 ** 32)", "1"),
         ("parse", 'default="auto"', 'default="video"')],
     # test_synchronous.py
@@ -444,7 +444,7 @@ FAULTS = {
     "test_learners_wait_during_an_evaluation": [
         ("Progress.next_frame", 'self.wait_until(lambda: self.phase != "evaluating")', "pass"),
         ("Progress.evaluated", "notify_all", "notify")],
-    "test_a_thread_that_ends_wakes_whoever_waits": [
+    "test_a_learner_that_ends_wakes_those_who_wait_for_it": [
         ("Progress.thread_ended", "self.changed.notify_all()", "pass")],
     "test_the_first_of_several_errors_is_kept": [
         ("Progress.stop", " and self.failure is None", ""),

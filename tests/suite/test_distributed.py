@@ -189,14 +189,17 @@ def test_frames_and_values_arrive_under_the_saving_lock(server_process, supervis
     np.testing.assert_equal(values(server), server_process.snapshot.remote()[2])
 
 
-def test_a_stopped_learner_waits_for_no_answer(server_process, fake_ray):
-    """If it waited for the server's answer, Ctrl-C could take a minute."""
-    built = worker(server_process)
+def test_a_stop_ends_the_wait_for_an_answer(server_process, fake_ray, monkeypatch):
+    """A learner that waited on for the server's answer could delay Ctrl-C by a minute."""
+    def get(answer, timeout):
+        asked.append(answer)
+        built.progress.stop()  # Ctrl-C, while it waits
+        raise exceptions.GetTimeoutError
+    built, asked = worker(server_process), []
     built.server.server_process = unittest.mock.Mock()
-    built.server.server_process.update.remote.return_value = exceptions.GetTimeoutError()
-    built.progress.stop()
+    monkeypatch.setattr(fake_ray, "get", get)
     assert helpers.same(built.server.update(np.zeros(3)), built.server.latest)
-    assert len(fake_ray.timeouts) == 1  # at the worker's start, not for this call
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("answer, seconds, error", [
@@ -346,7 +349,7 @@ def test_play_uses_the_users_own_classes(fake_ray, saved):
     classes, used = (a3c.ParameterServer, a3c.LocalBrain, a3c.Agent, a3c.Environment), set()
     words = ["--render", "none", "--play", "--test-episodes", "1", "--checkpoint", str(saved)]
     assert distributed.main(words, *map(noting, classes)) == LEARNED
-    assert used == set(classes)
+    assert used == set(classes) and not fake_ray.asked
 
 
 @pytest.mark.parametrize("words, reason", [

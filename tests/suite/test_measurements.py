@@ -58,13 +58,19 @@ def test_speeds_of_two_checkouts_are_compared_case_by_case(monkeypatch, capsys):
     assert len(lines) == 2 * len(speeds.THREADS)
 
 
-def test_rows_of_speeds_have_medians_and_ratios():
-    """In one column with the lowest and the highest, or side by side."""
-    found = {"1 ms, a": [30, 10, 20], "1 ms, b": [5, 11, 10], "1 ms, c": [2000, 1000, 3000]}
-    assert list(speeds.show(found)) == ["| 1 ms, a | 20 (10 to 30) | 1 |",
-                                        "| 1 ms, b | 10 (5 to 11) | 0.50 |",
-                                        "| 1 ms, c | 2,000 (1,000 to 3,000) | 100.00 |"]
-    assert list(speeds.show_side_by_side(found)) == ["| 1 ms | 20 | 10 (0.50) | 2,000 (100.00) |"]
+def test_a_row_of_speeds_has_the_median_the_range_and_a_ratio():
+    """The ratio is to the first case of the table."""
+    assert list(speeds.show({"a": [30, 10, 20], "b": [5, 11, 10], "c": [2000, 1000, 3000]})) == [
+        "| a | 20 (10 to 30) | 1 |", "| b | 10 (5 to 11) | 0.50 |",
+        "| c | 2,000 (1,000 to 3,000) | 100.00 |"]
+
+
+def test_three_programs_speeds_stand_side_by_side():
+    """In brackets is the ratio to the first of the row."""
+    found = {"0 ms, a": [20], "0 ms, b": [10], "0 ms, c": [40],
+             "1 ms, a": [4], "1 ms, b": [1, 2, 3], "1 ms, c": [6]}
+    assert list(speeds.show_side_by_side(found)) == [
+        "| 0 ms | 20 | 10 (0.50) | 40 (2.00) |", "| 1 ms | 4 | 2 (0.50) | 6 (1.50) |"]
 
 
 def test_a_run_of_a_program_becomes_numbers():

@@ -99,9 +99,9 @@ SHORT_TABLES = [  # the words of a row, then each cell's table and case
         ("1", "1 reward"), ("2", "2 rewards"), ("10", "10 rewards"), ("20", "20 rewards"),
         ("5, one update per episode", "5 rewards, one update per episode"))),
     *((words, *((table, task + case) for table, task in AGES)) for words, case in (
-        ("segments in turn: all fresh", "segments in turn"),
-        ("updates in turn: nearly all old", "updates in turn"),
-        ("all cores: most a little old", "all cores"))),
+        ("nearly all seven updates old", "updates in turn"),
+        ("on two cores: most a little old", "all cores"),
+        ("the script's threads: most fresh", "8 threads"))),
     *((case, *((table, case) for table, _ in TASKS)) for case in (
         "1 thread", "2 threads", "32 threads", "8 threads, all cores")),
     *((words, (table, "8 that wait"), ("tuned", best)) for words, (table, _), best in zip(
@@ -193,27 +193,29 @@ def test_the_variants_page_says_how_far_v_runs_away():
     assert words in text
 
 
-def test_the_page_says_how_old_gradients_are():
-    """Its ranges for fresh gradients and overlapping pulls go from the lowest to the highest of all
-    recordings. Mean ages are between 5 and 7."""
-    found = timeline.load()
+def spans(form, *arrays):
+    """From the lowest to the highest of all recordings, such as "20 to 29"."""
+    low, high = (f"{f(np.concatenate(arrays)):{form}}" for f in (min, max))
+    return low if low == high else f"{low} to {high}"
 
-    def span(form, *arrays):
-        numbers = np.concatenate(arrays)
-        return f"{min(numbers):{form}} to {max(numbers):{form}}"
-    tasks = "CartPole", "Acrobot"
-    for cores, words in (("all cores", "On two cores, {}% are fresh on CartPole and {}% on"),
-                         ("one core", "On one core, {}% are fresh on CartPole, and {}% on")):
-        fresh = [span(".0f", found[f"{task}, {cores}"].fresh) for task in tasks]
-        assert words.format(*fresh) in MEASUREMENTS
-    pulls = [span(".0f", *(found[f"{task}, {cores}"].overlapping for task in tasks))
-             for cores in ("one core", "all cores")]
-    words = "{}% of the pulls overlapped an update on one core, and {}% on two"
-    assert words.format(*pulls) in MEASUREMENTS
-    for task in tasks:
-        for cores in "one core", "all cores":
-            means = found[f"{task}, {cores}"].mean
-            assert 5 <= min(means) and max(means) <= 7
+
+@pytest.mark.parametrize("task", ["CartPole", "Acrobot"])
+@pytest.mark.parametrize("words, cores", [("one core", "one core"), ("two cores", "all cores")])
+def test_the_page_says_how_old_gradients_are(task, words, cores):
+    """In a table: which share is fresh or older than twenty updates, and the mean age."""
+    found = timeline.load()[f"{task}, {cores}"]
+    cells = (f"{spans('.0f', found.fresh)}%", f"{spans('.0f', found.old)}%",
+             spans(".1f", found.mean))
+    assert f"| {task}, {words} | {' | '.join(cells)} |" in MEASUREMENTS
+
+
+def test_the_page_says_how_many_pulls_overlap_an_update():
+    found = timeline.load()
+    one, two = (spans(".0f", *(found[f"{task}, {cores}"].overlapping
+                               for task in ("CartPole", "Acrobot")))
+                for cores in ("one core", "all cores"))
+    words = f"{one}% of the pulls overlapped an update on one core, and {two}% on two"
+    assert words in MEASUREMENTS
 
 
 # What the pages say about the pictures
@@ -253,6 +255,6 @@ def test_the_pages_quote_the_errors_of_updates():
     assert max(closest) == recorded_data.REWARDS.index(5)
     assert found[f"{kind}, of 40 states: no update is closer than with all"] == 40
     worse = found[f"{kind}, of 40 states: no update is closer than with five"]
-    for words in (f"; with five rewards, in {worse}.", f"about {middle:.0f} independent updates",
+    for words in (f", and five rewards in {worse}.)", f"about {middle:.0f} independent updates",
                   f"quartiles {low:.0f} and {high:.0f}"):
         assert words in MEASUREMENTS

@@ -469,8 +469,8 @@ def test_all_settings_have_their_values():
         "GRACE_SECONDS": 1.5, "FILMS": "movie/A3C", "SAVE_SECONDS": 60}
 
 
-def test_defaults_are_settings_and_a_random_seed(monkeypatch):
-    """Options that aren't given follow the constants, and each run gets another seed."""
+def test_options_not_given_have_their_defaults(monkeypatch):
+    """Threads and frames follow the constants, and each run gets another seed."""
     monkeypatch.setattr(a3c, "N_WORKERS", 3)
     monkeypatch.setattr(a3c, "MAX_FRAMES", 60)
     options = a3c.parse([])

@@ -20,7 +20,8 @@ def environment(put_back):
 
 
 def test_world_minus_1_exchanges_the_actions(environment):
-    """Right is there what left is in world 1. The fifth number of a state is the world."""
+    """Pushing right in world -1 does what pushing left does in world 1, and pushing left what right
+    does. The fifth number of a state is the world."""
     def states(world, action):
         environment.env.unwrapped.world = world
         s, _ = environment.env.reset(seed=0)

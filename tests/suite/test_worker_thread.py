@@ -88,15 +88,16 @@ def test_learners_wait_during_an_evaluation():
 
 
 @may_hang
-def test_a_thread_that_ends_wakes_whoever_waits():
-    """Somebody who waits until only one learner is left would otherwise wait for ever."""
+def test_a_learner_that_ends_wakes_those_who_wait_for_it():
+    """The test thread waits for the last learner's end, and in synchronous.py a round for any's."""
     built = Built(2)
     waiting = asleep(built.progress, lambda: built.progress.wait_until(
         lambda: len(built.progress.learning_threads) == 1))
     built.learners[0].learn = unittest.mock.Mock(side_effect=a3c.Stopped)
     built.learners[0].run()
-    waiting.join()
-    assert built.progress.failure is None  # Stopped is no error
+    waiting.join(timeout=5)
+    assert not waiting.is_alive()
+    assert built.progress.failure is None and not built.progress.stopped  # Stopped is no error
 
 
 def test_the_first_of_several_errors_is_kept():
@@ -151,7 +152,8 @@ def test_a_run_ends_with_its_threads(monkeypatch, first_words, method, wanted):
 
 
 @pytest.mark.parametrize("learned_mean, wanted", [
-    (200, ["Not"]), (0, ["Threshold", "Evaluation", "Learned", "Test", "Test", "Test"])])
+    (200, ["Not"]), (0, ["Threshold", "Evaluation", "Learned", "Test", "Test", "Test"])],
+    ids=["never learned", "learned"])
 @may_hang
 def test_a_hanging_learner_is_not_awaited_forever(monkeypatch, first_words, learned_mean, wanted):
     """After the last frame, or an evaluation that has passed, the test thread ends the run without
