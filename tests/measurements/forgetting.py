@@ -22,7 +22,7 @@ DATA = HERE / "data" / "forgetting.npz"
 SEEDS = 50
 FRAMES, EVERY, EPISODES = 100_000, 2000, 5
 LATE = 40_000  # frames
-GOOD, BAD = 195, 100  # mean scores
+GOOD = 195  # a mean score
 WORLDS = 1, -1
 REFERENCE = "8 threads"
 # {case: learners, the class of their environments, episodes in a world}
@@ -101,24 +101,20 @@ def first(reached):
 
 
 # Of each run: the frames until both worlds had been played, the frames until an evaluation first
-# averaged 195 in both and, since LATE, the mean score in the worse world, and in how many
-# evaluations (%) one was forgotten: the mean was below 100 in a world in which it had been 195
-Summary = collections.namedtuple("Summary", "played good worse forgotten")
+# averaged 195 in both and, since LATE, the mean score in the worse world
+Summary = collections.namedtuple("Summary", "played good worse")
 
 
-def summarize(runs, late=LATE, bad=BAD):
+def summarize(runs, late=LATE):
     scores, in_world_1 = runs[:, :, :2].astype(float), runs[:, :, 2].astype(float)
     played = np.maximum(first(in_world_1 > 0), first(in_world_1 < 1))
     worse = scores.min(axis=2)
-    once_good = np.maximum.accumulate(scores >= GOOD, axis=1)
-    forgotten = (once_good & (scores < bad)).any(axis=2)
     counted = np.arange(1, 1 + worse.shape[1]) * EVERY >= late
-    return Summary(played, first(worse >= GOOD), worse[:, counted].mean(axis=1),
-                   100 * forgotten[:, counted].mean(axis=1))
+    return Summary(played, first(worse >= GOOD), worse[:, counted].mean(axis=1))
 
 
-def summaries(**limits):
-    return {case: summarize(runs, **limits) for case, runs in load().items()}
+def summaries(late=LATE):
+    return {case: summarize(runs, late) for case, runs in load().items()}
 
 
 def p_values(found):
@@ -129,17 +125,16 @@ def p_values(found):
         (case, name): run_statistics.signed_rank_test(
             getattr(found[case], name), getattr(found[other], name))
         for case, other in references.items() if case != other
-        for name in ("good", "worse", "forgotten")})
+        for name in ("good", "worse")})
 
 
-def table(**limits):
-    """The rows of the table on the page of measurements, or of another with other limits."""
-    found = summaries(**limits)
+def table(late=LATE):
+    """The rows of the table on the page of measurements, or of another with another LATE."""
+    found = summaries(late)
     p = p_values(found)
     for case, runs in found.items():
         cells = {"played": f"{np.median(runs.played):,.0f}",
-                 "good": f"{np.median(runs.good):,.0f}", "worse": f"{runs.worse.mean():.1f}",
-                 "forgotten": f"{runs.forgotten.mean():.1f}%"}
+                 "good": f"{np.median(runs.good):,.0f}", "worse": f"{runs.worse.mean():.1f}"}
         for name in cells:
             if (case, name) in p:
                 cells[name] += ", " + run_statistics.p_in_words(p[case, name])
@@ -155,8 +150,7 @@ def main():
         return print("not measured")
     print(*table(), sep="\n")
     for late in 20_000, 60_000:
-        for bad in 50, 150:
-            print(f"from {late:,} frames on, below {bad}:", *table(late=late, bad=bad), sep="\n")
+        print(f"from {late:,} frames on:", *table(late), sep="\n")
 
 
 if __name__ == "__main__":
