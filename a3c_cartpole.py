@@ -154,6 +154,7 @@ class LocalBrain:
     action_type, action_shape = tf.int32, ()  # of one action; subclasses may have others
 
     def __init__(self, name, parameter_server):
+        self.name = name
         self.server = parameter_server
         self.train_queue = []  # samples for the next update, see `train_push`
         # The thread's name is a scope: it prefixes names, such as local_thread1/hidden/biases.
@@ -390,8 +391,7 @@ class Worker_thread:
             self.progress.thread_ended(self.name)
 
     def learn(self):
-        if SHARE_ONE_CORE:
-            share_one_core()
+        share_one_core()
         while True:  # until `next_frame` raises Stopped
             score = self.environment.run()
             episodes, mean = self.progress.episode_ended(score)
@@ -667,7 +667,7 @@ def share_one_core():
     """Keep the calling thread on the core that all learners share (on Linux only). A graph call
     releases Python's lock, the GIL, for a few microseconds. Meanwhile a thread on another core
     could take it and hold up the caller."""
-    if hasattr(os, "sched_setaffinity"):
+    if SHARE_ONE_CORE and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         core = cores[os.getpid() % len(cores)]  # two runs at once may get different cores
         os.sched_setaffinity(0, {core})

@@ -2,8 +2,7 @@
 
 Shows these tables, or all: TABLE is one of those below, such as cartpole or ages (how much old
 gradients cost). With --measure it first measures what is missing in data/TABLE.json: each case
-learns with seeds 0 to 49 (tuned: 50 to 99), and the cases take turns. With --commands it shows how
-to repeat one run of each row.
+learns with seeds 0 to 49 (tuned: 50 to 99), and the cases take turns.
 """
 import argparse
 import collections
@@ -145,7 +144,7 @@ def compared(table):
         if len(frames[row]) == len(frames[reference]) > 0}, paired=True)
 
 
-def show(table):
+def rows(table):
     """The rows of a table of the page of measurements."""
     ratios = compared(table)
     for row, found in load_runs(table).items():
@@ -165,21 +164,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=", ".join(TABLES))
     parser.add_argument("--measure", action="store_true", help="measure what is missing, and show")
-    parser.add_argument("--commands", action="store_true", help="show a command for each row")
     args = parser.parse_args()
     tables = args.tables or TABLES
     if unknown := set(args.tables) - set(TABLES):
         parser.error(f"there is no table {', '.join(sorted(unknown))}")
-    if args.commands:
-        for table in tables:
-            for row, options in cases(table).items():
-                print(f"{table}, {row}: python {HERE / 'run_program.py'} {LEARNERS} --render none "
-                      f"--seed {FIRST_SEED.get(table, 0)} --max-frames {LIMIT} {options}")
-        return
     for table in tables:
         if args.measure:
             measure(table)
-        print(table, *show(table), sep="\n")
+        print(table, *rows(table), sep="\n")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ Acrobot is that of tests/variants/your_own.md. Other options go to the program.
 """
 import argparse
 import random
-import threading
 
 import ga3c
 import synchronous
@@ -46,7 +45,7 @@ class InTurn(a3c.LocalBrain):
 
     def wait_for_turn(self):
         progress = self.server.progress
-        number = int(threading.current_thread().name.removeprefix("local_thread")) - 1
+        number = int(self.name.removeprefix("local_thread")) - 1
         progress.wait_until(
             lambda: self.server.turns % progress.options.workers == number
             or progress.phase == "learned" or progress.frames >= progress.max_frames)
@@ -60,7 +59,7 @@ class InTurn(a3c.LocalBrain):
 class SegmentsInTurn(InTurn):
     """A turn is a segment: a pull, some steps and an update. So no gradient is stale."""
     def pull_parameter_server(self):
-        if threading.current_thread().name != "test_thread":
+        if self.name != "test_thread":
             self.wait_for_turn()
         super().pull_parameter_server()
 

@@ -128,7 +128,7 @@ def p_values(found):
         for name in ("good", "worse")})
 
 
-def table(late=LATE):
+def rows(late=LATE):
     """The rows of the table on the page of measurements, or of another with another LATE."""
     found = summaries(late)
     p = p_values(found)
@@ -148,9 +148,9 @@ def main():
         measure()
     if not load():
         return print("not measured")
-    print(*table(), sep="\n")
+    print(*rows(), sep="\n")
     for late in 20_000, 60_000:
-        print(f"from {late:,} frames on:", *table(late), sep="\n")
+        print(f"from {late:,} frames on:", *rows(late), sep="\n")
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ class Brain(a3c.LocalBrain):
     """Adds its pulls and updates to the list `events`, and to the list `during` how many updates
     each pull overlaps: those that have begun before its end, but not ended before its start."""
     def __init__(self, name, parameter_server, events, during):
-        self.name, self.events, self.during = name, events, during
+        self.events, self.during = events, during
         super().__init__(name, parameter_server)
 
     def _build_graph(self):

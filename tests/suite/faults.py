@@ -1,8 +1,7 @@
 """Faults that the tests have to catch, {test: its faults}. The test says what a fault would break.
 
-A fault: the function or setting ("" is the whole script), what stands in it, what to put there, and
-why, if the test doesn't say it. `python tests/suite/sabotage.py` puts each into a copy of its
-program: the test has to turn red.
+A fault: the function or setting ("" is the whole script), what stands in it, and what to put there.
+`python tests/suite/sabotage.py` puts each into a copy of its program: the test has to turn red.
 """
 
 FAULTS = {
@@ -124,7 +123,7 @@ FAULTS = {
         ("Progress.interrupt", "self.interrupted = True", "pass"),
         ("Progress.interrupt", "self.stop()", "pass")],
     "test_ctrl_c_twice_while_a_thread_hangs": [
-        ("main", ", daemon=True", "", "Python would wait for the thread that hangs"),
+        ("main", ", daemon=True", ""),  # Python would wait for the thread that hangs
         ("signals_stop", "progress.interrupt()",
          "(progress.interrupt(), signal.signal(signal.SIGINT, signal.default_int_handler))")],
     "test_an_error_names_the_thread_that_failed": [
@@ -155,7 +154,7 @@ FAULTS = {
         ("share_one_core", "cores[os.getpid() % len(cores)]", "os.getpid() % os.cpu_count()"),
         ("share_one_core", "os.getpid() % len(cores)", "0")],
     "test_only_learners_share_one_core": [
-        ("Worker_thread.learn", "SHARE_ONE_CORE", "True"),
+        ("share_one_core", "SHARE_ONE_CORE and ", ""),
         ("share_one_core", "sched_setaffinity(0,", "sched_setaffinity(os.getpid(),")],
     "test_the_graph_is_finalized_before_any_thread_plays": [("main", "graph.finalize()", "pass")],
     # test_environment.py
@@ -470,7 +469,7 @@ FAULTS = {
     "test_counting_and_saving_wait_for_their_locks": [
         ("Progress.next_frame", "self.changed", "threading.Semaphore(9)"),
         ("Progress.episode_ended", "with self.changed", "with threading.Semaphore(9)"),
-        ("Checkpoint.save", "self.lock", "threading.Semaphore(9)", "a lock that lets all in")],
+        ("Checkpoint.save", "self.lock", "threading.Semaphore(9)")],  # it lets nine in
     "test_a_high_mean_leads_to_an_evaluation": [
         ("Progress.episode_ended", "> threshold", ">= threshold"),
         ("Worker_thread.evaluate", "mean > LEARNED_MEAN", "True")],

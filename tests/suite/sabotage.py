@@ -19,7 +19,7 @@ from faults import FAULTS
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = "a3c_cartpole.py"
-Fault = collections.namedtuple("Fault", "place old new why", defaults=[""])  # see faults.py
+Fault = collections.namedtuple("Fault", "place old new")  # see faults.py
 
 
 def program(fault):

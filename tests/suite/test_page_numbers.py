@@ -25,7 +25,7 @@ def test_the_pages_tables_are_what_is_printed():
     """Each row that compare.py and forgetting.py print stands on the page of measurements: medians,
     ratios and intervals, bold where p is below 0.05."""
     text = (ROOT / "tests" / "measurements" / "README.md").read_text(encoding="utf-8")
-    for rows in [*map(compare.show, compare.TABLES), forgetting.table()]:
+    for rows in [*map(compare.rows, compare.TABLES), forgetting.rows()]:
         rows = list(rows)
         assert not [row for row in rows if row not in text]  # these rows differ
         assert "\n" + "\n".join(rows) + "\n\n" in text

@@ -456,6 +456,13 @@ def test_films_need_an_ffmpeg_that_works(monkeypatch, capfd, ffmpeg):
     assert "argument --render: " in line and line.endswith(" (see requirements.txt, or try none)\n")
 
 
+def test_an_error_without_words_is_named():
+    """A user sees at least the exception's name."""
+    assert a3c.reason(AssertionError()) == "AssertionError()"
+
+
+# Settings
+
 def test_all_settings_have_their_values():
     """The results on the pages were measured with these settings. Whoever changes one changes it
     here, too."""
@@ -496,8 +503,3 @@ def test_importing_keeps_a_setting_of_tensorflow(monkeypatch):
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "1")
     runpy.run_path(a3c.__file__)
     assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == "1"
-
-
-def test_an_error_without_words_is_named():
-    """A user sees at least the exception's name."""
-    assert a3c.reason(AssertionError()) == "AssertionError()"

@@ -44,8 +44,7 @@ class AskingBrain:
 class Predictor(a3c.Worker_thread):
     """Answers the learners' questions. One call answers all that are waiting."""
     def learn(self):
-        if a3c.SHARE_ONE_CORE:
-            a3c.share_one_core()
+        a3c.share_one_core()
         brain = self.environment.agent.brain
         while True:  # until `take` raises Stopped
             asked = [brain.server.states.take()]
@@ -62,8 +61,7 @@ class Predictor(a3c.Worker_thread):
 class Trainer(a3c.Worker_thread):
     """Updates the network with the learners' samples."""
     def learn(self):
-        if a3c.SHARE_ONE_CORE:
-            a3c.share_one_core()
+        a3c.share_one_core()
         brain = self.environment.agent.brain
         while True:
             for sample in brain.server.samples.take():

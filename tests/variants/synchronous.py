@@ -75,10 +75,6 @@ class Server(a3c.ParameterServer):
 
 
 class Brain(a3c.LocalBrain):
-    def __init__(self, name, parameter_server):
-        super().__init__(name, parameter_server)
-        self.name = name
-
     def build_update(self, gradients, s):
         samples = tf.cast(tf.shape(s)[0], tf.float32)
         return super().build_update([samples * g for g in gradients], s)  # sums, no means
