@@ -1,12 +1,14 @@
 """Let the script learn, play with what it has learned, and keep the data of the pictures."""
 import argparse
+import collections
 import os
 import tempfile
+from pathlib import Path
 
 import film
 import numpy as np
-from recorded_data import (DATA, GAMMA, N_STEP_RETURN, SECONDS, TIME_LIMIT, errors_of_state,
-                           networks, read_log)
+from recorded_data import (DATA, GAMMA, N_STEP_RETURN, REWARDS, SECONDS, TIME_LIMIT, error_of,
+                           networks)
 import a3c_cartpole as a3c
 from reference import forward
 
@@ -77,6 +79,18 @@ def record_networks(seed):
     keep("episodes", {name: np.array(x, np.float32) for name, x in data.items()})
 
 
+def read_log(logdir):
+    """What a run wrote with --logdir: {tag: points (n, 2)}, each its frames and its value. The
+    scores of all threads are together under "score"."""
+    curves = collections.defaultdict(list)
+    for path in sorted(Path(logdir).glob("events.out.tfevents.*")):
+        for event in a3c.tf.train.summary_iterator(str(path)):
+            for point in event.summary.value:
+                tag = "score" if point.tag.startswith("score/") else point.tag
+                curves[tag].append((event.step, point.simple_value))
+    return {tag: np.array(sorted(points)) for tag, points in curves.items()}
+
+
 def record_run(seed):
     """The curves of a run. For the pages we chose one in which an evaluation fails."""
     with tempfile.TemporaryDirectory() as logdir:
@@ -128,6 +142,30 @@ def record_rollouts(seed):
     keep("rollouts", {"state": s, "pushes": np.float32(pushes)})
 
 
+def gradients_of_updates(dlogp, delta, discounts):
+    """The gradients of updates with ten independent samples, the first of ten rollouts, and of
+    updates with ten successive steps, the first of one rollout (fewer if it ends sooner). An
+    advantage is the sum of delta, now and later, with these discounts."""
+    advantages = [delta[:, t:] @ discounts[:delta.shape[1] - t] for t in range(10)]
+    pushes = dlogp[:, :10] * np.transpose(advantages)
+    steps = np.count_nonzero(dlogp[:, :10], axis=1)
+    return pushes[:, 0].reshape(-1, 10).mean(axis=1), pushes.sum(axis=1) / steps
+
+
+def errors_of_state(r, v, dlogp):
+    """How far updates from many rollouts of one state are off, in the order in which
+    `recorded_data.load_errors` reads them. r, v and dlogp, the derivative of log π(a|s), are
+    (rollouts, steps), and 0 from an episode's end on."""
+    delta = r[:, :-1] + GAMMA * v[:, 1:] - v[:, :-1]
+    later = np.arange(delta.shape[1])
+    unbiased = gradients_of_updates(dlogp, delta, GAMMA ** later)
+    by_rewards = [GAMMA ** later * (later < n) for n in REWARDS]
+    by_lambda = [(GAMMA * (1 - 1 / n)) ** later for n in REWARDS]
+    found = [list(map(error_of, gradients_of_updates(dlogp, delta, discounts), unbiased))
+             for discounts in by_rewards + by_lambda]
+    return np.reshape(found, (2, len(REWARDS), 2, 3)).transpose(2, 0, 1, 3)
+
+
 def record_states(seed):
     """How far updates are from the true gradient: in four states of each of ten networks, which
     nobody has chosen. Each state is one of step 20 of an episode of its own."""
@@ -143,13 +181,13 @@ def record_states(seed):
 
 
 def main():
-    record = {"networks": record_networks, "run": record_run, "rollouts": record_rollouts,
-              "states": record_states, "threads": record_threads}
+    recorders = {"networks": record_networks, "run": record_run, "rollouts": record_rollouts,
+                 "states": record_states, "threads": record_threads}
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=record)
+    parser.add_argument("what", choices=recorders)
     parser.add_argument("seed", nargs="?", type=int, default=0)
     args = parser.parse_args()
-    record[args.what](args.seed)
+    recorders[args.what](args.seed)
 
 
 if __name__ == "__main__":

@@ -37,19 +37,6 @@ def networks():
             for name in ("untrained", "halfway", "learned")}
 
 
-def read_log(logdir):
-    """What a run wrote with --logdir: {tag: points (n, 2)}, each its frames and its value. The
-    scores of all threads are together under "score"."""
-    from a3c_cartpole import tf
-    curves = collections.defaultdict(list)
-    for path in sorted(Path(logdir).glob("events.out.tfevents.*")):
-        for event in tf.train.summary_iterator(str(path)):
-            for point in event.summary.value:
-                tag = "score" if point.tag.startswith("score/") else point.tag
-                curves[tag].append((event.step, point.simple_value))
-    return {tag: np.array(sorted(points)) for tag, points in curves.items()}
-
-
 def smooth(points, n=200):
     """The mean of n points at a time. Returns frames and values."""
     n = min(n, len(points))
@@ -64,33 +51,10 @@ def pushes():
     return dict(zip(names, load("rollouts")["pushes"]))
 
 
-def gradients_of_updates(dlogp, delta, discounts):
-    """The gradients of updates with ten independent samples, the first of ten rollouts, and of
-    updates with ten successive steps, the first of one rollout (fewer if it ends sooner). An
-    advantage is the sum of delta, now and later, with these discounts."""
-    advantages = [delta[:, t:] @ discounts[:delta.shape[1] - t] for t in range(10)]
-    pushes = dlogp[:, :10] * np.transpose(advantages)
-    steps = np.count_nonzero(dlogp[:, :10], axis=1)
-    return pushes[:, 0].reshape(-1, 10).mean(axis=1), pushes.sum(axis=1) / steps
-
-
 def error_of(gradients, unbiased):
     """How far gradients are from the true one, which is the mean of the unbiased."""
     truth = unbiased.mean()
     return Error(np.sqrt(np.mean((gradients - truth) ** 2)), np.mean(gradients - unbiased), truth)
-
-
-def errors_of_state(r, v, dlogp):
-    """How far updates from many rollouts of one state are off, as `load_errors` reads it. r, v and
-    dlogp, the derivative of log π(a|s), are (rollouts, steps), and 0 from an episode's end on."""
-    delta = r[:, :-1] + GAMMA * v[:, 1:] - v[:, :-1]
-    later = np.arange(delta.shape[1])
-    unbiased = gradients_of_updates(dlogp, delta, GAMMA ** later)
-    by_rewards = [GAMMA ** later * (later < n) for n in REWARDS]
-    by_lambda = [(GAMMA * (1 - 1 / n)) ** later for n in REWARDS]
-    found = [list(map(error_of, gradients_of_updates(dlogp, delta, discounts), unbiased))
-             for discounts in by_rewards + by_lambda]
-    return np.reshape(found, (2, len(REWARDS), 2, 3)).transpose(2, 0, 1, 3)
 
 
 def load_errors():

@@ -73,9 +73,9 @@ def tables():
 
 
 def measure(table):
-    rounds, measure, cases = tables()[table]
+    rounds, speed, cases = tables()[table]
     run_statistics.measure_missing(path(table), dict.fromkeys(cases, rounds),
-                                   lambda case, i: round(measure(*cases[case]), 1))
+                                   lambda case, i: round(speed(*cases[case]), 1))
 
 
 def show(speeds):

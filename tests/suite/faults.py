@@ -216,8 +216,8 @@ FAULTS = {
         ("check.check_synchronous", "pairwise(rounds)", "pairwise(rounds[:2])")],
     # test_figures.py
     "test_errors_of_updates_equal_their_definition": [
-        ("recorded_data.errors_of_state", "later < n", "later <= n"),
-        ("recorded_data.errors_of_state", "1 - 1 / n", "1 - 1 / (n + 1)")],
+        ("record.errors_of_state", "later < n", "later <= n"),
+        ("record.errors_of_state", "1 - 1 / n", "1 - 1 / (n + 1)")],
     # test_ga3c.py
     "test_ga3cs_threads_share_the_learners_core": [
         ("ga3c.Predictor.learn", "a3c.share_one_core()", "pass"),

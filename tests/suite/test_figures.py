@@ -7,6 +7,7 @@ import draw
 import measure_exercises
 import numpy as np
 import pytest
+import record
 import recorded_data
 from helpers import a3c, environment_variables
 from PIL import Image
@@ -90,7 +91,7 @@ def test_errors_of_updates_equal_their_definition(rng, row, estimate):
     def of_successive_steps(estimate):
         return np.array([np.mean([gradient(i, t, estimate) for t in range(min(10, LENGTHS[i]))])
                          for i in range(EPISODES)])
-    found = recorded_data.errors_of_state(r, v, dlogp)[:, row, recorded_data.REWARDS.index(5)]
+    found = record.errors_of_state(r, v, dlogp)[:, row, recorded_data.REWARDS.index(5)]
     for error, updates in zip(found, (of_ten_episodes, of_successive_steps), strict=True):
         wanted = recorded_data.error_of(updates(estimate), updates(all_rewards))
         assert error == pytest.approx(wanted)
