@@ -146,16 +146,18 @@ def test_the_short_answers_are_those_of_the_data():
 
 def test_the_lesson_says_what_waiting_costs():
     """With the script's RMSProp, with averages from 0, and at the best rates."""
-    assert lesson_says("cartpole", "8 that wait") and lesson_says("from_0", "8 that wait")
     _, from_0, _ = compare.compared("tuned")
-    assert lesson_says("tuned", from_0)
+    for case in ("cartpole", "8 that wait"), ("from_0", "8 that wait"), ("tuned", from_0):
+        assert "| {} ({}) |".format(*ratio(*case)) in LESSON
+    assert "plays [half as many]" in LESSON
+    assert 0.45 < speed("variants", "synchronous.py", "a3c_cartpole.py") < 0.55
 
 
 def test_the_lesson_says_what_old_gradients_cost():
-    """If nearly all are seven updates old."""
+    """If nearly all are seven updates old, and with the script's threads."""
     for task, significant in ("CartPole", False), ("Acrobot", True):
         case = f"{task}: updates in turn"
-        assert lesson_says("ages", case)
+        assert lesson_says("ages", case) and lesson_says("ages", f"{task}: 8 threads")
         assert (compare.compared("ages")[case][-1] < 0.05) == significant
 
 
@@ -174,6 +176,7 @@ def test_the_lesson_says_when_threads_are_good_in_two_worlds():
              for case in ("1 thread, 200 episodes", "8 threads, 200 episodes")]
     assert "one thread had {} evaluations, and eight had {}".format(*tries) in LESSON
     assert lesson_says("two_worlds", "1 thread, 200 episodes")
+    assert lesson_says("two_worlds", "1 thread, 50 episodes")
 
 
 def test_the_page_says_what_of_two_worlds_depends_on_the_limits():
