@@ -222,6 +222,8 @@ FAULTS = {
     "test_ga3cs_threads_share_the_learners_core": [
         ("ga3c.Predictor.learn", "a3c.share_one_core()", "pass"),
         ("ga3c.Trainer.learn", "a3c.share_one_core()", "pass")],
+    "test_ga3c_refuses_variables_that_it_cannot_share": [
+        ("ga3c.main", "!= before", "is before")],
     "test_only_ga3cs_test_thread_has_its_own_network": [
         ("ga3c.main", "return brain_class(name, server)", "pass")],
     "test_ga3c_plays_every_frame_and_loses_no_sample": [
@@ -286,6 +288,8 @@ FAULTS = {
     "test_pendulum_is_evaluated_over_a_hundred_episodes": [("pendulum.TASK", "100}", "10}")],
     # test_pong.py
     "test_pongs_network_equals_numpy": [("pong.Server._build_model", "x - BACKGROUND", "x")],
+    "test_pongs_films_run_at_the_games_speed": [
+        ("pong.Environment.make", '["render_fps"] = 15', '["fps"] = 15')],
     "test_pongs_actions_are_stay_up_and_down": [("pong.ACTIONS", "0, 2, 3", "(0, 2, 4)")],
     "test_games_of_pong_begin_differently": [
         ("pong.Environment.make", "AtariPreprocessing(env)",

@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from helpers import a3c, linux, options
+from helpers import a3c, linux, options, refusal
 
 pytest.importorskip("gymnasium")
 import ga3c
@@ -72,6 +72,16 @@ def test_ga3cs_threads_share_the_learners_core(build, monkeypatch):
     built.run()
     assert cores.keys() == {"local_thread1", "local_thread2", "predictor", "trainer"}
     assert len(set.union(*cores.values())) == 1
+
+
+def test_ga3c_refuses_variables_that_it_cannot_share(capsys):
+    """With tf.Variable, predictor and trainer would each have a network of their own, and nothing
+    would be learned."""
+    class Server(a3c.ParameterServer):
+        def _build_model(self):
+            w = a3c.tf.Variable(a3c.tf.zeros((4, 2)))
+            return lambda s: (a3c.tf.nn.softmax(s @ w), a3c.tf.reduce_sum(s @ w, axis=1))
+    assert "can only share" in refusal(capsys, main=ga3c.main, server_class=Server)
 
 
 def test_only_ga3cs_test_thread_has_its_own_network(build):

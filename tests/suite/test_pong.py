@@ -48,6 +48,12 @@ def test_pongs_actions_are_stay_up_and_down(environment):
     assert environment.env.action_space.n == 3
 
 
+def test_pongs_films_run_at_the_games_speed(environment):
+    """A step lasts four of the game's 60 frames per second, and a film has a picture of each."""
+    env = environment.make("rgb_array_list")
+    assert env.metadata["render_fps"] == 60 / 4
+
+
 def test_a_step_of_pong_lasts_four_frames(environment):
     """A state is the last four pictures, one of each step."""
     env, ale = environment.env, environment.env.unwrapped.ale

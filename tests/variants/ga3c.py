@@ -120,7 +120,11 @@ def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain
             return AskingBrain(server)
         # A brain of this name shares the variables of the server's network.
         with a3c.tf.variable_scope("", reuse=a3c.tf.AUTO_REUSE):
-            return brain_class("parameter_server", server)
+            before = a3c.tf.trainable_variables()
+            brain = brain_class("parameter_server", server)
+        if a3c.tf.trainable_variables() != before:  # such as tf.Variable's
+            a3c.refuse("ga3c.py can only share variables made by a3c.layer or tf.get_variable")
+        return brain
 
     def make_worker(name, *others):
         # Learners and the test thread are those of the script.

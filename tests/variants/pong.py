@@ -68,6 +68,7 @@ class Environment(a3c.Environment):
     def make(self, render_mode=None):
         # AtariPreprocessing gets its own pictures; a film shows the game's, in colour.
         env = gym.make(a3c.ENV, render_mode=render_mode and "rgb_array")
+        env.metadata["render_fps"] = 15  # a step is four of the game's 60 frames per second
         env = gym.wrappers.FrameStackObservation(gym.wrappers.AtariPreprocessing(env), PICTURES[0])
         env = gym.wrappers.FlattenObservation(env)
         three = gym.spaces.Discrete(len(ACTIONS))

@@ -5,7 +5,8 @@ All learners work in rounds, so that no gradient is stale:
     play    up to ten steps each, at the same time
     update  the last one to finish makes one update, with the mean over the samples of all
 No return looks beyond the end of its round, so no sample waits for the next one, when the weights
-are newer: learning is on-policy. Where this program makes one update, the script makes eight.
+are newer: learning is on-policy, apart from ε. Where this program makes one update, the script
+makes eight.
 
 After an update the learners pull one after the other, so that episodes are counted, and the
 threshold is reached, in a fixed order. Only then do all play again. So two runs with the same seed
