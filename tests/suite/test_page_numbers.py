@@ -1,4 +1,5 @@
 """The lesson and the page of measurements say what was measured."""
+import functools
 import re
 
 import compare
@@ -17,7 +18,6 @@ import forgetting
 import timeline
 
 pytestmark = pytest.mark.pages
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 LESSON, MEASUREMENTS = page("README.md"), page("tests/measurements/README.md")
 
 
@@ -79,39 +79,58 @@ def test_the_variants_page_says_how_they_learn():
             assert f"\n{learn_variants.row(case)}\n" in text, case
 
 
+@functools.cache
+def compared(table):
+    return compare.compared(table)
+
+
 def ratio(table, case):
     """Such as "1.09", "0.92 to 1.32"."""
-    middle, low, high, _ = compare.compared(table)[case]
+    middle, low, high, _ = compared(table)[case]
     return f"{middle:.2f}", f"{low:.2f} to {high:.2f}"
 
 
 def cell(table, case):
     """Such as "1.04 (0.85 to 1.17)", or in bold letters if p is below 0.05."""
+    *_, p = compared(table)[case]
     words = "{} ({})".format(*ratio(table, case))
-    return f"**{words}**" if compare.compared(table)[case][-1] < 0.05 else words
+    return f"**{words}**" if p < 0.05 else words
 
 
-TASKS = ("cartpole", ""), ("from_0", ""), ("acrobot", "")
-AGES = [("ages", f"{task}: ") for task in ("CartPole", "CartPole, from 0", "Acrobot")]
-SHORT_TABLES = [  # the words of a row, then each cell's table and case
-    *((words, *(("rewards", case + end) for end in ("", ", from 0"))) for words, case in (
-        ("1", "1 reward"), ("2", "2 rewards"), ("10", "10 rewards"), ("20", "20 rewards"),
-        ("5, one update per episode", "5 rewards, one update per episode"))),
-    *((words, *((table, task + case) for table, task in AGES)) for words, case in (
-        ("nearly all seven updates old", "updates in turn"),
-        ("on two cores: most a little old", "all cores"),
-        ("the script's threads: most fresh", "8 threads"))),
-    *((case, *((table, case) for table, _ in TASKS)) for case in (
-        "1 thread", "2 threads", "32 threads", "8 threads, all cores")),
-    *((words, (table, "8 that wait"), ("tuned", best)) for words, (table, _), best in zip(
-        ("CartPole, the script's RMSProp", "CartPole, from 0", "Acrobot, Adam"), TASKS,
-        compare.references("tuned"), strict=True))]
+def row(words, *cases):
+    """A row of a short table of the page of measurements; each case is a table and its row."""
+    return "| {} | {} |".format(words, " | ".join(cell(*case) for case in cases))
 
 
-@pytest.mark.parametrize("words, cases", [(words, cases) for words, *cases in SHORT_TABLES])
-def test_the_short_tables_are_those_of_the_data(words, cases):
-    """The tables that come before the folds."""
-    assert "| {} | {} |".format(words, " | ".join(cell(*case) for case in cases)) in MEASUREMENTS
+@pytest.mark.parametrize("words, case", [
+    ("1", "1 reward"), ("2", "2 rewards"), ("10", "10 rewards"), ("20", "20 rewards"),
+    ("5, one update per episode", "5 rewards, one update per episode")])
+def test_the_table_of_rewards(words, case):
+    assert row(words, ("rewards", case), ("rewards", f"{case}, from 0")) in MEASUREMENTS
+
+
+@pytest.mark.parametrize("words, case", [
+    ("nearly all seven updates old", "updates in turn"),
+    ("on two cores: most a little old", "all cores"),
+    ("the script's threads: most fresh", "8 threads")])
+def test_the_table_of_old_gradients(words, case):
+    tasks = "CartPole", "CartPole, from 0", "Acrobot"
+    assert row(words, *(("ages", f"{task}: {case}") for task in tasks)) in MEASUREMENTS
+
+
+@pytest.mark.parametrize("case", ["1 thread", "2 threads", "32 threads", "8 threads, all cores"])
+def test_the_table_of_threads(case):
+    tables = "cartpole", "from_0", "acrobot"
+    assert row(case, *((table, case) for table in tables)) in MEASUREMENTS
+
+
+def test_the_table_of_waiting():
+    """At the same rate and, with other seeds, at the best rates."""
+    rmsprop, from_0, acrobot = compare.references("tuned")
+    for words, table, best in (("CartPole, the script's RMSProp", "cartpole", rmsprop),
+                               ("CartPole, from 0", "from_0", from_0),
+                               ("Acrobot, Adam", "acrobot", acrobot)):
+        assert row(words, (table, "8 that wait"), ("tuned", best)) in MEASUREMENTS
 
 
 @pytest.mark.parametrize("block", [200, 50, 25, 1])
@@ -135,7 +154,7 @@ def lesson_says(table, case):
 def test_the_short_answers_are_those_of_the_data():
     """At the top of the page of measurements."""
     top = MEASUREMENTS.split("How to read the numbers")[0]
-    rmsprop, from_0, _ = compare.compared("tuned")
+    rmsprop, from_0, _ = compared("tuned")
     for table, case in (
             ("rewards", "1 reward"), ("ages", "Acrobot: updates in turn"),
             ("ages", "CartPole: updates in turn"), ("cartpole", "1 thread"),
@@ -150,7 +169,7 @@ def run_frames(table, case):
 
 def test_the_lesson_says_what_waiting_costs():
     """With the script's RMSProp, with averages from 0, and at the best rates."""
-    rmsprop, from_0, _ = compare.compared("tuned")
+    rmsprop, from_0, _ = compared("tuned")
     for case in (("cartpole", "8 that wait"), ("tuned", rmsprop), ("from_0", "8 that wait"),
                  ("tuned", from_0)):
         assert "| {} ({}) |".format(*ratio(*case)) in LESSON
@@ -166,8 +185,8 @@ def test_the_lesson_says_what_old_gradients_cost():
     for task, significant in ("CartPole", False), ("Acrobot", True):
         case = f"{task}: updates in turn"
         assert lesson_says("ages", case)
-        assert (compare.compared("ages")[case][-1] < 0.05) == significant
-        assert compare.compared("ages")[f"{task}: 8 threads"][-1] >= 0.05  # "we see no cost"
+        assert (compared("ages")[case][-1] < 0.05) == significant
+        assert compared("ages")[f"{task}: 8 threads"][-1] >= 0.05  # "we see no cost"
     assert lesson_says("ages", "Acrobot: all cores")
 
 
