@@ -194,7 +194,8 @@ def test_the_lesson_says_what_old_gradients_cost():
     ("1 thread, after 200 episodes", "1 thread, 200 episodes"),
     ("8 threads, after 200 of their own", "8 threads, 200 episodes"),
     ("8 together, after 200 in total", "8 in the same world, 200 episodes"),
-    ("1 thread, after 25 episodes", "1 thread, 25 episodes")])
+    ("1 thread, after 25 episodes", "1 thread, 25 episodes"),
+    ("8 together, after 25 in total", "8 in the same world, 25 episodes")])
 def test_the_lesson_says_when_threads_are_good_in_two_worlds(words, case):
     """Its table is that of the data."""
     found = forgetting.summaries()[case]
@@ -212,6 +213,7 @@ def test_mixing_worlds_helps_and_the_number_of_threads_doesnt():
                  for case in ("8 in the same world", "1 thread"))
     assert f"about the same as one ({same:.1f} and {one:.1f})" in MEASUREMENTS
     assert lesson_says("two_worlds", "1 thread, 200 episodes")
+    assert lesson_says("two_worlds", "1 thread, 50 episodes")
 
 
 def test_the_page_says_what_of_two_worlds_depends_on_the_limits():
