@@ -6,8 +6,9 @@ from pathlib import Path
 
 import check
 import measure_exercises
+import numpy as np
 import pytest
-from helpers import ROOT, SCRIPT, a3c
+from helpers import ROOT, SCRIPT, a3c, page
 
 pytest.importorskip("gymnasium")
 import advantages
@@ -129,3 +130,16 @@ def test_check_py_says_what_is_wrong_with_a_round(says, answer, verdict):
     """Each wrong answer to exercise 20 is refused with the words for its own fault. (Threads take
     turns by chance, so numbers may differ.)"""
     assert re.sub(r"\d+", "N", says("synchronous", answer)) == verdict
+
+
+@pytest.mark.parametrize("b, shown", [(0, (0.4, 0)), (0.4, (0.24, 0.24)), (0.6, (0.16, 0.36))])
+def test_the_lessons_exercise_by_hand_is_right(b, shown):
+    """With π(right) = 0.6: the return, 1 or 0, less b, times the slope of log π, for right and left.
+    The average is always 0.24."""
+    logit = np.log(0.6 / 0.4) + np.array([-1e-6, 1e-6])  # of right; that of left is 0
+    log_right, log_left = -np.log(1 + np.exp(-logit)), -np.log(1 + np.exp(logit))
+    samples = [(r - b) * np.diff(log_p)[0] / 2e-6 for r, log_p in ((1, log_right), (0, log_left))]
+    assert samples == pytest.approx(shown, abs=1e-6)
+    assert np.average(samples, weights=[0.6, 0.4]) == pytest.approx(0.24)
+    text = page("README.md")
+    assert all(f"{sample:g}" in text for sample in shown)
