@@ -40,8 +40,8 @@ def test_ratios_in_answers_are_those_that_are_printed(capsys):
     measure_exercises.show(measure_exercises.load_runs())
     printed = capsys.readouterr().out
     found = 0
-    for page in measure_exercises.PAGES:
-        text = " ".join(page.read_text(encoding="utf-8").split())
+    for path in measure_exercises.PAGES:
+        text = " ".join(path.read_text(encoding="utf-8").split())
         for number, answer in re.findall(r" \*\*(\d+)\. (.*?</details>)", text):
             own = re.findall(rf"Exercise {number}(?:\+15)?: [^E]*", printed)
             # The ratio, words without brackets, and the interval, in brackets or after a comma
@@ -134,8 +134,8 @@ def test_check_py_says_what_is_wrong_with_a_round(says, answer, verdict):
 
 @pytest.mark.parametrize("b, shown", [(0, (0.4, 0)), (0.4, (0.24, 0.24)), (0.6, (0.16, 0.36))])
 def test_the_lessons_exercise_by_hand_is_right(b, shown):
-    """With π(right) = 0.6: the return, 1 or 0, less b, times the slope of log π, for right and left.
-    The average is always 0.24."""
+    """With π(right) = 0.6: the return, 1 or 0, less b, times the slope of log π, for right and for
+    left. The average is always 0.24."""
     logit = np.log(0.6 / 0.4) + np.array([-1e-6, 1e-6])  # of right; that of left is 0
     log_right, log_left = -np.log(1 + np.exp(-logit)), -np.log(1 + np.exp(logit))
     samples = [(r - b) * np.diff(log_p)[0] / 2e-6 for r, log_p in ((1, log_right), (0, log_left))]
