@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import record
 import recorded_data
-from helpers import a3c, environment_variables
+from helpers import a3c, environment_variables, run
 from PIL import Image
 from translate import translate
 
@@ -49,6 +49,15 @@ def test_the_constants_of_the_pictures_are_the_scripts():
     for name in "GAMMA", "N_STEP_RETURN":
         assert getattr(recorded_data, name) == getattr(a3c, name)
     assert recorded_data.TIME_LIMIT == a3c.gym.spec(a3c.ENV).max_episode_steps
+
+
+def test_a_log_has_the_scores_of_all_threads_in_order(tmp_path):
+    """record.py reads what --logdir has written, where each thread has a curve of its own."""
+    _, server = run("--workers", 2, "--max-frames", 500, "--logdir", tmp_path)
+    curves = record.read_log(tmp_path)
+    frames, scores = curves["score"].T
+    assert len(scores) == server.progress.episodes and scores.sum() <= 500
+    assert (np.diff(frames) >= 0).all() and {"gradient", "loss/critic"} <= set(curves)
 
 
 EPISODES = 20
