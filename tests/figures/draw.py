@@ -96,34 +96,36 @@ def draw_hundred():
 
 
 def draw_exercises():
-    """A row for each exercise: the ratio of its median of frames to the unchanged script's."""
+    """A row for each exercise: its frames, divided by the unchanged script's."""
     names = json.loads((HERE / "exercise_names.json").read_text(encoding="utf-8"))
     results = exercises.load_runs()
     compared = exercises.compare_runs(results)
-    middle = np.median(column(results["0"], "frames"))
-    limit = exercises.LIMIT / middle
+    unchanged = column(results["0"], "frames")
+    limit = exercises.LIMIT / np.median(unchanged)
     rng = np.random.default_rng(0)
     figure, panel = plt.subplots(figsize=(WIDTH, 6.4))
     panel.axvline(1, color="black", linewidth=0.8)
     for row, number in enumerate(names):
-        frames = column(results[number], "frames") / middle
+        frames = column(results[number], "frames")
+        ratios = frames / unchanged[:len(frames)]
         height = row + rng.uniform(-0.25, 0.25, len(frames))
-        panel.plot(frames, height, ".", color=GREY, alpha=0.35, markeredgewidth=0, markersize=7)
+        panel.plot(ratios, height, ".", color=GREY, alpha=0.35, markeredgewidth=0, markersize=7)
         for y in height[np.isinf(frames)]:
             panel.plot(limit, y, "x", color=GREY, alpha=0.6, markersize=5)
         ratio, low, high, p = compared[number, "frames"]
         color = (GREEN if ratio < 1 else RED) if p < 0.05 else "black"
-        if np.isfinite(ratio):
+        if np.isfinite(low):
             panel.plot([low, min(high, limit)], [row, row], color=color, linewidth=2.5)
+        if np.isfinite(ratio):
             panel.plot(ratio, row, "o", color=color, markersize=7)
     for style, color, words in (("o-", "black", "no difference shown"), ("o-", RED, "slower"),
-                                ("o-", GREEN, "faster"), (".", GREY, "a run"),
+                                ("o-", GREEN, "faster"), (".", GREY, "a pair of runs"),
                                 ("x", GREY, "didn't learn")):
         panel.plot([], style, color=color, linewidth=2.5, label=words)
     panel.set_yticks(range(len(names)), [f"{i}  {words}" for i, words in names.items()])
     panel.tick_params(axis="y", length=0)
     panel.set(xscale="log", ylim=(len(names) - 0.4, -0.6),
-              xlabel="frames until learned, divided by the unchanged script's median")
+              xlabel="frames until learned, divided by the unchanged script's with the same seed")
     panel.set_xticks([0.5, 1, 2, 5, 10], ["0.5", "1", "2", "5", "10"])
     panel.minorticks_off()
     figure.legend(ncols=5, **ABOVE)

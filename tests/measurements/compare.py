@@ -141,7 +141,7 @@ def compared(table):
     frames = {row: run_statistics.column(own, "frames") for row, own in load_runs(table).items()}
     return run_statistics.compare_all({
         row: (frames[row], frames[reference]) for row, reference in references(table).items()
-        if len(frames[row]) == len(frames[reference]) > 0}, paired=True)
+        if len(frames[row]) == len(frames[reference]) > 0})
 
 
 def rows(table):

@@ -34,30 +34,30 @@ def column(runs, name):
     return np.array([np.inf if number is None else number for number in numbers])
 
 
-def ratio(x, y, paired=False):
-    """The ratio of two groups' medians, and the bounds of its 95% interval: where it lies if runs
-    are drawn from both groups again and again, with replacement (the bootstrap). paired: the runs
-    have the same seeds, and are drawn together."""
-    def of_medians(x, y, axis=-1):
-        return np.median(x, axis=axis) / np.median(y, axis=axis)
-    with np.errstate(invalid="ignore"):  # of runs that are infinitely long
-        found = stats.bootstrap((x, y), of_medians, method="percentile", vectorized=True,
-                                paired=paired, rng=np.random.default_rng(0))
-        return of_medians(x, y), *found.confidence_interval
-
-
-def rank_test(x, y, paired=False):
-    """p of Mann and Whitney's test or, for runs with the same seeds, of Wilcoxon's signed-rank
-    test of their ratios."""
-    if not paired:
-        return stats.mannwhitneyu(x, y).pvalue
-    return signed_rank_test(np.log(x), np.log(y))
+def difference(x, y):
+    """x - y, where two infinite numbers are equal."""
+    with np.errstate(invalid="ignore"):
+        return np.where(x == y, 0, x - y)
 
 
 def signed_rank_test(x, y):
-    """p of Wilcoxon's signed-rank test of x - y. Two infinite numbers are equal."""
-    with np.errstate(invalid="ignore"):
-        return stats.wilcoxon(np.where(x == y, 0, x - y)).pvalue
+    """p of Wilcoxon's signed-rank test of x - y."""
+    return stats.wilcoxon(difference(x, y)).pvalue
+
+
+def ratio(x, y):
+    """The typical ratio of runs with the same seeds, and the bounds of its 95% interval: all
+    ratios that Wilcoxon's test doesn't reject. Hodges and Lehmann found both (1963): take the
+    mean log ratio of every two pairs, and of each pair with itself. The typical one is the median
+    of these, and the bounds are as far from either end of the sorted means as the test's rank sum
+    may be from 0."""
+    logs = difference(np.log(x), np.log(y))
+    n = len(logs)
+    first, second = np.triu_indices(n)
+    means = np.sort((logs[first] + logs[second]) / 2)
+    expected, deviation = n * (n + 1) / 4, np.sqrt(n * (n + 1) * (2 * n + 1) / 24)
+    skipped = max(int(expected - 1.96 * deviation), 0)
+    return np.exp([np.median(means), means[skipped], means[-1 - skipped]])
 
 
 def holm(p):
@@ -70,10 +70,11 @@ def holm(p):
     return corrected
 
 
-def compare_all(pairs, paired=False):
-    """{case: the ratio of its two groups, the bounds, the corrected p}"""
-    p = holm({case: rank_test(*groups, paired) for case, groups in pairs.items()})
-    return {case: (*ratio(*groups, paired), p[case]) for case, groups in pairs.items()}
+def compare_all(pairs):
+    """pairs: {case: two groups of runs with the same seeds}. Returns {case: their ratio, its
+    bounds, the corrected p}."""
+    p = holm({case: signed_rank_test(*np.log(groups)) for case, groups in pairs.items()})
+    return {case: (*ratio(*groups), p[case]) for case, groups in pairs.items()}
 
 
 def p_in_words(p):

@@ -10,6 +10,7 @@ import pytest
 import run_statistics
 import speeds
 from helpers import SCRIPT, a3c
+from scipy import stats
 
 pytest.importorskip("gymnasium")
 import clipping
@@ -173,10 +174,14 @@ def test_only_what_is_missing_is_measured(tmp_path):
     assert run_statistics.load(path) == found
 
 
-def test_a_ratio_of_medians_lies_in_its_interval(rng):
-    """One group of runs is twice as long as the other."""
-    middle, low, high = run_statistics.ratio(rng.normal(200, 5, 50), rng.normal(100, 5, 50))
-    assert 1.9 < low < middle < high < 2.1
+def test_the_interval_has_the_ratios_that_wilcoxon_doesnt_reject(rng):
+    """SciPy tests them, one by one. In the middle is the ratio that it would reject last."""
+    x, y = rng.uniform(1e4, 1e5, (2, 20))
+    middle, low, high = run_statistics.ratio(x, y)
+    p = {ratio: stats.wilcoxon(np.log(x / (ratio * y))).pvalue
+         for ratio in (0.999 * low, 1.001 * low, middle, 0.999 * high, 1.001 * high)}
+    assert [p_of_ratio < 0.05 for p_of_ratio in p.values()] == [True, False, False, False, True]
+    assert p[middle] > 0.95
 
 
 def test_p_values_are_corrected_by_holms_method():
@@ -189,10 +194,8 @@ def test_runs_with_the_same_seeds_are_compared_in_pairs():
     """Each run of the first group is a little longer than the second's with the same seed. The
     groups as such hardly differ. Two runs that never learned are equal."""
     shorter = np.array([*np.geomspace(1e4, 1e5, 20), np.inf])
-    assert run_statistics.rank_test(1.05 * shorter, shorter, paired=True) < 0.001
-    assert run_statistics.rank_test(1.05 * shorter, shorter) > 0.5
-    middle, low, high = run_statistics.ratio(1.05 * shorter, shorter, paired=True)
-    assert middle == pytest.approx(1.05) and low > 1 and high < 1.1
+    middle, low, high, p = run_statistics.compare_all({"": (1.05 * shorter, shorter)})[""]
+    assert middle == pytest.approx(1.05) and low > 1 and high < 1.1 and p < 0.001
 
 
 @pytest.mark.parametrize("failed, words", [

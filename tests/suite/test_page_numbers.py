@@ -160,56 +160,49 @@ def test_the_short_answers_are_those_of_the_data():
             ("ages", "CartPole: updates in turn"), ("cartpole", "1 thread"),
             ("two_worlds", "1 thread, 200 episodes"), ("tuned", from_0), ("tuned", rmsprop)):
         middle, interval = ratio(table, case)
-        assert re.search(rf"\b{middle}\b[^()]*\({interval}\)", top), case
-
-
-def run_frames(table, case):
-    return np.median(run_statistics.column(compare.load_runs(table)[case], "frames"))
+        assert re.search(rf"\b{middle}\b[^()]*\({interval}\b", top), case
 
 
 def test_the_lesson_says_what_waiting_costs():
     """With the script's RMSProp, with averages from 0, and at the best rates."""
     rmsprop, from_0, _ = compared("tuned")
-    for case in (("cartpole", "8 that wait"), ("tuned", rmsprop), ("from_0", "8 that wait"),
-                 ("tuned", from_0)):
-        assert "| {} ({}) |".format(*ratio(*case)) in LESSON
-    saved = [run_frames("cartpole", case) - run_frames("from_0", case)
-             for case in ("8 threads", "8 that wait")]
-    assert "save A3C about {:,.0f} frames, and A2C {:,.0f}".format(*np.round(saved, -2)) in LESSON
+    for words, same_rate, best in (("1, as in the script", "cartpole", rmsprop),
+                                   ("0", "from_0", from_0)):
+        cells = ratio(same_rate, "8 that wait"), ratio("tuned", best)
+        assert "| {} | {} ({}) | {} ({}) |".format(words, *cells[0], *cells[1]) in LESSON
+    *_, high, p = compared("tuned")[from_0]
+    assert f"one of up to {100 * (high - 1):.0f}% can't be ruled out" in LESSON and p >= 0.05
     assert "plays [half as many]" in LESSON
     assert 0.45 < speed("variants", "synchronous.py", "a3c_cartpole.py") < 0.55
 
 
 def test_the_lesson_says_what_old_gradients_cost():
-    """If nearly all are seven updates old, on one core and on two."""
-    for task, significant in ("CartPole", False), ("Acrobot", True):
-        case = f"{task}: updates in turn"
-        assert lesson_says("ages", case)
-        assert (compared("ages")[case][-1] < 0.05) == significant
+    """If nearly all are seven updates old, and with the script's threads."""
+    for task in "CartPole", "Acrobot":
+        assert lesson_says("ages", f"{task}: updates in turn")
         assert compared("ages")[f"{task}: 8 threads"][-1] >= 0.05  # "we see no cost"
-        assert lesson_says("ages", f"{task}: 8 threads")
-    assert lesson_says("ages", "Acrobot: all cores")
+    assert compared("ages")["Acrobot: updates in turn"][-1] < 0.05
+    *_, p = compared("ages")["CartPole: updates in turn"]
+    assert f"({run_statistics.p_in_words(p)} if we correct for that)" in LESSON
+    assert "twelve such comparisons" in LESSON and len(compared("ages")) == 12
 
 
 @pytest.mark.parametrize("words, case", [
     ("1 thread, after 200 episodes", "1 thread, 200 episodes"),
     ("8 threads, after 200 of their own", "8 threads, 200 episodes"),
     ("8 together, after 200 in total", "8 in the same world, 200 episodes"),
-    ("1 thread, after 25 episodes", "1 thread, 25 episodes"),
-    ("8 threads, after 25 of their own", "8 threads, 25 episodes"),
-    ("8 together, after 25 in total", "8 in the same world, 25 episodes")])
+    ("1 thread, after 25 episodes", "1 thread, 25 episodes")])
 def test_the_lesson_says_when_threads_are_good_in_two_worlds(words, case):
     """Its table is that of the data."""
     found = forgetting.summaries()[case]
     failed = sum(run.failed for run in compare.load_runs("two_worlds")[case])
-    assert (f"| {words} | {np.median(found.good):,.0f} frames | {found.worse.mean():.1f} | "
-            f"{failed} |") in LESSON
+    assert f"| {words} | {np.median(found.good):,.0f} frames | {failed} |" in LESSON
 
 
 def test_mixing_worlds_helps_and_the_number_of_threads_doesnt():
-    """What the lesson says of its table. The page of measurements says "about the same"."""
+    """What the pages say of their tables."""
     found, p = forgetting.summaries(), forgetting.p_values(forgetting.summaries())
-    assert p["1 thread, 200 episodes", "good"] < 0.001
+    assert p["1 thread, 200 episodes", "good"] < 0.001  # "(p < 0.001)"
     assert p["1 thread, 25 episodes", "good"] >= 0.05 <= p["1 thread, 25 episodes", "worse"]
     same, one = (found[f"{case}, 200 episodes"].worse.mean()
                  for case in ("8 in the same world", "1 thread"))
@@ -225,7 +218,6 @@ def test_the_page_says_what_of_two_worlds_depends_on_the_limits():
     """From 60,000 frames on, the difference between one thread and eight isn't significant."""
     one, eight, *_ = forgetting.summaries(late=60_000).values()
     words = f"score of {one.worse.mean():.0f} and the {eight.worse.mean():.0f} of eight no longer"
-    assert f"its score ({one.worse.mean():.0f}) no longer differs" in LESSON
     p = forgetting.p_values(forgetting.summaries(late=60_000))
     assert words in MEASUREMENTS and p["1 thread, 200 episodes", "worse"] >= 0.05
 
