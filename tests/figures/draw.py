@@ -8,6 +8,7 @@ import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import recorded_data
+import compare
 import measure_exercises as exercises
 from film import BLUE, GREEN, GREY, ORANGE, PINK, RED, image
 from recorded_data import HERE, ROOT, SMALL, load, networks, smooth
@@ -127,6 +128,49 @@ def draw_exercises():
     panel.set(xscale="log", ylim=(len(names) - 0.4, -0.6),
               xlabel="frames until learned, divided by the unchanged script's with the same seed")
     panel.set_xticks([0.5, 1, 2, 5, 10], ["0.5", "1", "2", "5", "10"])
+    panel.minorticks_off()
+    figure.legend(ncols=5, **ABOVE)
+    return figure
+
+
+# The rows of ratios.png: what they compare, and where compare.py has it (its tables and their rows)
+RATIOS = {
+    "one thread ÷ eight": [("cartpole", "1 thread"), ("acrobot", "1 thread")],
+    "old gradients ÷ fresh ones":
+        [("ages", "CartPole: updates in turn"), ("ages", "Acrobot: updates in turn")],
+    "the script's gradients ÷ fresh ones":
+        [("ages", "CartPole: 8 threads"), ("ages", "Acrobot: 8 threads")],
+    "those on two cores ÷ fresh ones":
+        [("ages", "CartPole: all cores"), ("ages", "Acrobot: all cores")],
+    "A2C ÷ A3C": [("cartpole", "8 that wait")],
+    "A2C ÷ A3C, averages from 0": [("from_0", "8 that wait"), ("acrobot", "8 that wait")],
+    "A2C ÷ A3C, averages from 0, best rates":
+        [("tuned", "CartPole, from 0: 8 that wait, rate × 2"),
+         ("tuned", "Acrobot: 8 that wait, rate × 8")]}
+
+
+def draw_ratios():
+    """The frames that learners need, divided by those of others, on CartPole and on Acrobot."""
+    compared = {table: compare.compared(table) for table in
+                {table for cases in RATIOS.values() for table, _ in cases}}
+    figure, panel = plt.subplots(figsize=(WIDTH, 3.6))
+    panel.axvline(1, color="black", linewidth=0.8)
+    for row, (words, cases) in enumerate(RATIOS.items()):
+        panel.text(-0.01, row, words, ha="right", va="center", fontsize=9,
+                   transform=panel.get_yaxis_transform())
+        for (table, case), marker, y in zip(cases, "os", (row - 0.17, row + 0.17)):
+            ratio, low, high, p = compared[table][case]
+            color = (GREEN if ratio < 1 else RED) if p < 0.05 else "black"
+            panel.plot([low, high], [y, y], color=color, linewidth=2.5)
+            panel.plot(ratio, y, marker, color=color, markersize=7)
+            panel.text(4.1, y, f"{ratio:.2f}", color=color, fontsize=9, va="center")
+    for style, color, words in (("o", GREY, "CartPole"), ("s", GREY, "Acrobot"),
+                                ("-", "black", "no difference shown"), ("-", RED, "more frames"),
+                                ("-", GREEN, "fewer")):
+        panel.plot([], style, color=color, linewidth=2.5, label=words)
+    panel.set(xscale="log", xlim=(0.5, 4), ylim=(len(RATIOS) - 0.5, -0.5), yticks=[],
+              xlabel="frames until learned, divided (typical ratio and 95% interval)")
+    panel.set_xticks([0.5, 1, 2, 3, 4], ["0.5", "1", "2", "3", "4"])
     panel.minorticks_off()
     figure.legend(ncols=5, **ABOVE)
     return figure
@@ -261,7 +305,7 @@ def draw_all(folder=PICTURES):
             film.draw(target / "film.gif", language)
             plt.rcParams.update(STYLE)
             drawn = {"run": draw_run, "baseline": draw_baseline, "worlds": draw_worlds,
-                     "threads": draw_threads}
+                     "threads": draw_threads, "ratios": draw_ratios}
             if language == "en":  # their pages are only in English
                 drawn |= {"errors": draw_errors, "hundred": draw_hundred,
                           "exercises": draw_exercises}
