@@ -30,6 +30,9 @@ LIMIT = 400_000  # frames; a run that didn't learn counts as infinitely long
 SEEDS = dict.fromkeys(("0", "5", "10", "15", "17", "19"), range(100))
 # Names for none or several exercises. With RMSProp from 0 (15), 6 to 8 are compared with 15.
 COMBINATIONS = {"0": []} | {name: name.split("+") for name in ("5+17", "6+15", "7+15", "8+15")}
+# Two answers name another change on top of their own.
+COMBINATIONS["12b"] = ["12", "-LEARNING_RATE = 5e-3\n+LEARNING_RATE = 0.1\n"]
+COMBINATIONS["21b"] = ["21", "-            reward = r\n+            reward = 0.01 * r\n"]
 # Frames until learned, frames until fifty episodes first averaged 100 (None: never), evaluations
 # that failed, and the policy's mean score in 100 episodes
 Run = collections.namedtuple("Run", "frames early failed policy")
@@ -55,8 +58,8 @@ def apply(diff, text):
 
 def changed_script(number):
     text = SCRIPT.read_text(encoding="utf-8")
-    for exercise in COMBINATIONS.get(number, [number]):
-        for diff in changes()[exercise]:
+    for part in COMBINATIONS.get(number, [number]):
+        for diff in changes().get(part, [part]):
             text = apply(diff, text)
     return text
 

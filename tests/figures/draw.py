@@ -143,8 +143,9 @@ RATIOS = {
     "those on two cores ÷ fresh ones":
         [("ages", "CartPole: all cores"), ("ages", "Acrobot: all cores")],
     "A2C ÷ A3C": [("cartpole", "8 that wait")],
-    "A2C ÷ A3C, averages from 0": [("from_0", "8 that wait"), ("acrobot", "8 that wait")],
-    "A2C ÷ A3C, averages from 0, best rates":
+    "A2C ÷ A3C, averages from 0\n(on Acrobot, Adam)":
+        [("from_0", "8 that wait"), ("acrobot", "8 that wait")],
+    "the same at the best rates":
         [("tuned", "CartPole, from 0: 8 that wait, rate × 2"),
          ("tuned", "Acrobot: 8 that wait, rate × 8")]}
 

@@ -43,7 +43,7 @@ def test_ratios_in_answers_are_those_that_are_printed(capsys):
     for path in measure_exercises.PAGES:
         text = " ".join(path.read_text(encoding="utf-8").split())
         for number, answer in re.findall(r" \*\*(\d+)\. (.*?</details>)", text):
-            own = re.findall(rf"Exercise {number}(?:\+15)?: [^E]*", printed)
+            own = re.findall(rf"Exercise {number}(?:\+15|b)?: [^E]*", printed)
             # The ratio, words without brackets, and the interval, in brackets or after a comma
             for ratio, interval in re.findall(
                     r"(\d\.\d\d) times[^()]*?[(,] ?([\d.]+ to [\d.]+)[);]", answer):

@@ -63,9 +63,7 @@ def test_the_lesson_says_what_costs_speed_and_what_saves_time():
     for words, cases in SPEEDS.items():
         assert f"| {words} | {speed(*cases):.2f} |" in MEASUREMENTS
     one, _, two_cores, _, sleeping, _ = [speed(*cases) for cases in SPEEDS.values()]
-    assert "one thread is here [about as fast]" in LESSON and 0.9 < one < 1.1
-    assert "our A2C, which doesn't compute in batches, plays half as many frames" in LESSON
-    assert 0.45 < speed("variants", "synchronous.py", "a3c_cartpole.py") < 0.55
+    assert "one thread is [about as fast]" in LESSON and 0.9 < one < 1.1
     assert "eight play only [two thirds as many]" in LESSON and 0.6 < two_cores < 0.73
     assert f"eight threads play [{sleeping:.0f} times]" in LESSON
 
@@ -191,8 +189,8 @@ def test_the_lesson_says_when_old_gradients_cost_nothing_visible(case, significa
 def test_the_lesson_says_when_policies_are_good_in_two_worlds():
     """With eight threads, with one, with eight that change together, with one that changes often:
     the frames of the median run."""
-    words = ("after a median of {} frames, with one after {} (p < 0.001)",
-             "so that they are always in the same world, needed {}, too",
+    words = ("after a median of {} frames, and with one after {} (p < 0.001)",
+             "so that they are always in the same world, needed {} frames, too",
              "one that changes after every 25 episodes {}.")
     good = [f"{np.median(forgetting.summaries()[case].good):,.0f}" for case in (
         "8 threads, 200 episodes", "1 thread, 200 episodes",
