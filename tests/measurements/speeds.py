@@ -1,11 +1,13 @@
 """Measure speeds: python tests/measurements/speeds.py [TABLE]...
 
 Shows these tables, or all: threads, variants, sleeping and computing (in each step, for a
-millisecond longer), processes (those of distributed.py). With --measure it first measures what is
-missing in data; the cases of a table take turns, in several rounds. With --against it only compares
-the script's speed with that of another checkout.
+millisecond longer), learning (with sleeping steps, until learned), processes (those of
+distributed.py). With --measure it first measures what is missing in data; the cases of a table take
+turns, in several rounds. With --against it only compares the script's speed with that of another
+checkout.
 """
 import argparse
+import random
 import statistics
 from pathlib import Path
 
@@ -36,6 +38,11 @@ def after_fifty_episodes(program, frames, *options):
     return launch.slope(others[0] if len(others) > 1 else first, others[-1])
 
 
+def seconds_until_learned(program, *options):
+    """Of a run with any seed."""
+    return launch.learn(random.randrange(2 ** 32), program, *options).learning
+
+
 def learners(folder):
     """{case: arguments}. All runs begin with the same weights and draw all actions from π."""
     return {f"{n} learner{'s' * (n > 1)}": (Path(folder, SCRIPT.name), 40_000, "--workers", n,
@@ -64,6 +71,9 @@ def tables():
         "sleeping": (3, while_it_runs, slow_steps("sleeping", "--sleep", 0.001)),
         "computing": (3, while_it_runs, slow_steps(
             "computing, all cores", "--compute", 0.001, *ALL_CORES)),
+        "learning": (10, seconds_until_learned, {
+            f"sleeping, {n} learner{'s' * (n > 1)}": (SCRIPT, "--workers", n, "--sleep", 0.001)
+            for n in (1, 8)}),
         "processes": (3, while_it_runs, {
             f"{ms} ms, {case}": (program, "--compute", ms / 1000, *options)
             for ms in MILLISECONDS for case, program, *options in (
@@ -78,12 +88,13 @@ def measure(table):
                                    lambda case, i: round(speed(*cases[case]), 1))
 
 
-def show(speeds):
+def show(speeds, digits=0):
     """A row for each case: the median, the lowest and the highest, the ratio to the first case."""
     first = next(iter(speeds))
     for case, own in speeds.items():
         share = statistics.median(own) / statistics.median(speeds[first])
-        yield (f"| {case} | {statistics.median(own):,.0f} ({min(own):,.0f} to {max(own):,.0f}) | "
+        middle, low, high = (f"{f(own):,.{digits}f}" for f in (statistics.median, min, max))
+        yield (f"| {case} | {middle} ({low} to {high}) | "
                f"{'1' if case == first else f'{share:.2f}'} |")
 
 
@@ -101,7 +112,9 @@ def rows(table):
     speeds = run_statistics.load(path(table))
     if not speeds:
         return [f"| {table} | not measured |"]
-    return list(show_side_by_side(speeds) if table == "processes" else show(speeds))
+    if table == "processes":
+        return list(show_side_by_side(speeds))
+    return list(show(speeds, digits=1 if table == "learning" else 0))
 
 
 def compare_with(folder):
