@@ -164,13 +164,14 @@ def draw_ratios():
             color = (GREEN if ratio < 1 else RED) if p < 0.05 else "black"
             panel.plot([low, high], [y, y], color=color, linewidth=2.5)
             panel.plot(ratio, y, marker, color=color, markersize=7)
-            panel.text(4.1, y, f"{ratio:.2f}", color=color, fontsize=9, va="center")
+            panel.text(4.1, y, f"{ratio:.2f} ({low:.2f} to {high:.2f})", color=color, fontsize=9,
+                       va="center")
     for style, color, words in (("o", GREY, "CartPole"), ("s", GREY, "Acrobot"),
                                 ("-", "black", "no difference shown"), ("-", RED, "more frames"),
                                 ("-", GREEN, "fewer")):
         panel.plot([], style, color=color, linewidth=2.5, label=words)
     panel.set(xscale="log", xlim=(0.5, 4), ylim=(len(RATIOS) - 0.5, -0.5), yticks=[],
-              xlabel="frames until learned, divided (typical ratio and 95% interval)")
+              xlabel="frames until learned, divided")
     panel.set_xticks([0.5, 1, 2, 3, 4], ["0.5", "1", "2", "3", "4"])
     panel.minorticks_off()
     figure.legend(ncols=5, **ABOVE)
