@@ -86,8 +86,8 @@ def play_rounds(program):
     """Let eight learners play. A round is what they do between two moves of the shared weights.
     Returns all rounds in their order, and for each action whether the learner's weights were
     outdated. A round: (the shared weights, {learner's brain: its samples})."""
-    # A program with new classes imports the script; a changed script is one itself.
-    a3c = sys.modules["a3c_cartpole"] if hasattr(program, "a3c") else program
+    # A changed script has its own classes; a program with new ones imports the script.
+    a3c = program if hasattr(program, "LocalBrain") else sys.modules["a3c_cartpole"]
     rounds, outdated = {}, []
 
     def this_round(weights):

@@ -136,7 +136,9 @@ def show(numbers):
         print(f"Exercise {number}: {len(learned)} of {len(runs)} learned, worst {worst:,}")
         for name, what in (("early", "until fifty episodes average 100"),
                            ("frames", "until learned")):
-            words = run_statistics.in_words(column(runs, name), compared.get((number, name)))
+            words = f"median {np.median(column(runs, name)):,.0f}"
+            if (number, name) in compared:
+                words += ", ratio " + run_statistics.ratio_in_words(*compared[number, name])
             print(f"  frames {what}: {words}")
         failed = [run.failed for run in runs]
         print(f"  evaluations that failed: {run_statistics.failed_in_words(failed)}")

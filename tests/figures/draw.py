@@ -10,6 +10,7 @@ import numpy as np
 import recorded_data
 import compare
 import measure_exercises as exercises
+import run_statistics
 from film import BLUE, GREEN, GREY, ORANGE, PINK, RED, image
 from recorded_data import HERE, ROOT, SMALL, load, networks, smooth
 from reference import forward
@@ -152,23 +153,23 @@ RATIOS = {
 
 def draw_ratios():
     """The frames that learners need, divided by those of others, on CartPole and on Acrobot."""
-    compared = {table: compare.compared(table) for table in
-                {table for cases in RATIOS.values() for table, _ in cases}}
+    compared = run_statistics.compare_all({
+        (table, case): compare.pairs(table)[case]
+        for cases in RATIOS.values() for table, case in cases})
     figure, panel = plt.subplots(figsize=(WIDTH, 3.6))
     panel.axvline(1, color="black", linewidth=0.8)
     for row, (words, cases) in enumerate(RATIOS.items()):
         panel.text(-0.01, row, words, ha="right", va="center", fontsize=9,
                    transform=panel.get_yaxis_transform())
-        for (table, case), marker, y in zip(cases, "os", (row - 0.17, row + 0.17)):
-            ratio, low, high, p = compared[table][case]
+        for case, marker, y in zip(cases, "os", (row - 0.17, row + 0.17)):
+            ratio, low, high, p = compared[case]
             color = (GREEN if ratio < 1 else RED) if p < 0.05 else "black"
             panel.plot([low, high], [y, y], color=color, linewidth=2.5)
             panel.plot(ratio, y, marker, color=color, markersize=7)
             panel.text(4.1, y, f"{ratio:.2f} ({low:.2f} to {high:.2f})", color=color, fontsize=9,
                        va="center")
     for style, color, words in (("o", GREY, "CartPole"), ("s", GREY, "Acrobot"),
-                                ("-", "black", "no difference shown"), ("-", RED, "more frames"),
-                                ("-", GREEN, "fewer")):
+                                ("-", "black", "no difference shown"), ("-", RED, "more frames")):
         panel.plot([], style, color=color, linewidth=2.5, label=words)
     panel.set(xscale="log", xlim=(0.5, 4), ylim=(len(RATIOS) - 0.5, -0.5), yticks=[],
               xlabel="frames until learned, divided")

@@ -54,7 +54,10 @@ def ratio(x, y):
     logs = difference(np.log(x), np.log(y))
     n = len(logs)
     first, second = np.triu_indices(n)
-    means = np.sort((logs[first] + logs[second]) / 2)
+    with np.errstate(invalid="ignore"):
+        means = (logs[first] + logs[second]) / 2
+    means[np.isnan(means)] = 0  # in one pair only the first run has learned, in one the second
+    means.sort()
     expected, deviation = n * (n + 1) / 4, np.sqrt(n * (n + 1) * (2 * n + 1) / 24)
     skipped = max(int(expected - 1.96 * deviation), 0)
     return np.exp([np.median(means), means[skipped], means[-1 - skipped]])
@@ -91,11 +94,3 @@ def failed_in_words(failed):
     """failed: for each run, how many of its evaluations have failed."""
     runs = sum(map(bool, failed))
     return f"{sum(failed)}, in {runs} run{'s' * (runs > 1)}" if runs else "0"
-
-
-def in_words(numbers, compared=None):
-    """The median of these runs, and what `compare_all` has found, if they were compared."""
-    words = f"median {np.median(numbers):,.0f}"
-    if compared is not None:
-        words += ", ratio {:.2f} ({:.2f} to {:.2f}), p = {:.2g}".format(*compared)
-    return words

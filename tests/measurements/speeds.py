@@ -3,17 +3,15 @@
 Shows these tables, or all: threads, variants, sleeping and computing (in each step, for a
 millisecond longer), learning (with sleeping steps, until learned), processes (those of
 distributed.py). With --measure it first measures what is missing in data; the cases of a table take
-turns, in several rounds. With --against it only compares the script's speed with that of another
-checkout.
+turns, in several rounds.
 """
 import argparse
 import random
 import statistics
-from pathlib import Path
 
 import launch
 import run_statistics
-from paths import HERE, ROOT, SCRIPT, VARIANTS
+from paths import HERE, SCRIPT, VARIANTS
 
 THREADS = 1, 2, 4, 8, 16, 32
 MILLISECONDS = 0, 0.2, 1, 5  # for which a step computes longer, in "processes"
@@ -43,10 +41,10 @@ def seconds_until_learned(program, *options):
     return launch.learn(random.randrange(2 ** 32), program, *options).learning
 
 
-def learners(folder):
+def learners():
     """{case: arguments}. All runs begin with the same weights and draw all actions from π."""
-    return {f"{n} learner{'s' * (n > 1)}": (Path(folder, SCRIPT.name), 40_000, "--workers", n,
-                                            "--seed", 0, "--set", "EPS_START", 0.0)
+    return {f"{n} learner{'s' * (n > 1)}": (SCRIPT, 40_000, "--workers", n, "--seed", 0,
+                                            "--set", "EPS_START", 0.0)
             for n in THREADS}
 
 
@@ -63,7 +61,7 @@ def tables():
     """{table: (rounds, how a case is measured, {case: arguments})}"""
     of_variants = {f"{name}.py": (VARIANTS / f"{name}.py", n) for name, n in FRAMES.items()}
     return {
-        "threads": (15, after_fifty_episodes, learners(ROOT)),
+        "threads": (15, after_fifty_episodes, learners()),
         "variants": (5, after_fifty_episodes, {
             "a3c_cartpole.py": (SCRIPT, 40_000), **of_variants,
             "a3c_cartpole.py, all cores": (SCRIPT, 40_000, *ALL_CORES),
@@ -71,7 +69,7 @@ def tables():
         "sleeping": (3, while_it_runs, slow_steps("sleeping", "--sleep", 0.001)),
         "computing": (3, while_it_runs, slow_steps(
             "computing, all cores", "--compute", 0.001, *ALL_CORES)),
-        "learning": (10, seconds_until_learned, {
+        "learning": (20, seconds_until_learned, {
             f"sleeping, {n} learner{'s' * (n > 1)}": (SCRIPT, "--workers", n, "--sleep", 0.001)
             for n in (1, 8)}),
         "processes": (3, while_it_runs, {
@@ -117,29 +115,13 @@ def rows(table):
     return list(show(speeds, digits=1 if table == "learning" else 0))
 
 
-def compare_with(folder):
-    """Show the script's speed in another checkout and here, for each number of learners."""
-    there, here = learners(folder), learners(ROOT)
-    speeds = {case: ([], []) for case in here}
-    for _ in range(15):
-        for case in here:
-            for own, how in zip(speeds[case], (there[case], here[case])):
-                own.append(after_fifty_episodes(*how))
-    for case, (there, here) in speeds.items():
-        print(*show({f"{case}, there": there, f"{case}, here": here}), sep="\n")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=", ".join(tables()))
     parser.add_argument("--measure", action="store_true", help="measure what is missing, and show")
-    parser.add_argument("--against", metavar="DIR",
-                        help="compare the script's speed with another checkout's, however old")
     args = parser.parse_args()
     if unknown := set(args.tables) - set(tables()):
         parser.error(f"there is no table {', '.join(sorted(unknown))}")
-    if args.against:
-        return compare_with(args.against)
     for table in args.tables or tables():
         if args.measure:
             measure(table)

@@ -1,9 +1,8 @@
 """Record pulls and updates of real runs: python tests/measurements/timeline.py [--measure]
 
-How old are the gradients of eight learners (how many updates of others came between a thread's pull
-and its own update)? And how many pulls overlap an update of another thread, so that they may get
-some arrays from before it and some from after it? Prints the lowest and the highest number of all
-recordings in data/timeline.json. The learners are those of compare.py.
+How old are the gradients of eight learners, that is, how many updates of others came between a
+thread's pull and its own update? Prints the lowest and the highest number of all recordings in
+data/timeline.json. The learners are those of compare.py.
 
 Python can't tell the order of graph calls: when one has ended, its thread waits for Python's lock,
 the GIL, and others go on. So the graph itself counts the updates and looks at the clock, each time
@@ -26,41 +25,33 @@ from script import a3c, tf
 # number of updates before it.
 Event = collections.namedtuple("Event", "seconds thread pulled made")
 DATA = HERE / "data" / "timeline.json"
-# Of a run: the mean age of its gradients, the shares of them (%) that are fresh, and that are older
-# than 20 updates, and the share of the pulls (%) that overlap an update
-Ages = collections.namedtuple("Ages", "mean fresh old overlapping")
+# Of a run: the mean age of its gradients, and the shares of them (%) that are fresh and that are
+# older than 20 updates
+Ages = collections.namedtuple("Ages", "mean fresh old")
 
 
 class Server(a3c.ParameterServer):
-    """Counts in the graph how many updates have begun, and how many have ended."""
+    """Counts in the graph how many updates have ended."""
     def __init__(self, session, progress):
         super().__init__(session, progress)
-        # Their names don't begin with "parameter_server/", so they get into no checkpoint.
-        self.begun, self.ended = (tf.get_variable(name, (), tf.int64, tf.zeros_initializer())
-                                  for name in ("begun", "ended"))
+        # Its name doesn't begin with "parameter_server/", so it gets into no checkpoint.
+        self.ended = tf.get_variable("ended", (), tf.int64, tf.zeros_initializer())
 
     def build_update(self, gradients):
-        with tf.control_dependencies(gradients):  # it begins once they are known
-            begun = add_1(self.begun)
-        with tf.control_dependencies([begun]):
-            update = super().build_update(gradients)
+        update = super().build_update(gradients)
         with tf.control_dependencies([update]):
-            before = add_1(self.ended)
+            # Returns the number before. No two calls get the same number.
+            before = tf.raw_ops.ResourceCountUpTo(resource=self.ended.handle, limit=2 ** 62,
+                                                  T=tf.int64)
         with tf.control_dependencies([before]):
             self.counted = before, tf.timestamp()
             return tf.group(*self.counted)
 
 
-def add_1(counter):
-    """Returns the number before. No two calls get the same number."""
-    return tf.raw_ops.ResourceCountUpTo(resource=counter.handle, limit=2 ** 62, T=tf.int64)
-
-
 class Brain(a3c.LocalBrain):
-    """Adds its pulls and updates to the list `events`, and to the list `during` how many updates
-    each pull overlaps: those that have begun before its end, but not ended before its start."""
-    def __init__(self, name, parameter_server, events, during):
-        self.events, self.during = events, during
+    """Adds its pulls and updates to the list `events`."""
+    def __init__(self, name, parameter_server, events):
+        self.events = events
         super().__init__(name, parameter_server)
 
     def _build_graph(self):
@@ -80,13 +71,10 @@ class Brain(a3c.LocalBrain):
         with tf.control_dependencies([seconds]):  # the copy begins after all updates counted here
             pull = [mine.assign(servers.read_value(), read_value=False)
                     for mine, servers in zip(self.weights, self.server.weights)]
-        with tf.control_dependencies(pull):
-            begun = self.server.begun.read_value()
-        self._pull = a3c.GraphCall(self.server.session, fetches=[number, seconds, begun])
+        self._pull = a3c.GraphCall(self.server.session, fetches=[number, seconds], targets=pull)
 
     def pull_parameter_server(self):
-        self.pulled, seconds, begun = self._pull()
-        self.during.append(begun - self.pulled)
+        self.pulled, seconds = self._pull()
         self.note(seconds, 0)
 
     def note(self, seconds, made):
@@ -96,18 +84,18 @@ class Brain(a3c.LocalBrain):
 
 def record(learners, frames, server=Server, brain=Brain, environment=a3c.Environment, seed=0,
            **constants):
-    """Let so many learners play so many frames. Returns their pulls and updates in order, and how
-    many updates each pull overlaps. constants: values for those of the script."""
-    events, during = [], []
+    """Let so many learners play so many frames. Returns their pulls and updates in order.
+    constants: values for those of the script."""
+    events = []
     words = f"--render none --seed {seed} --workers {learners} --max-frames {frames}"
     a3c.configure(**constants | {"LEARNED_MEAN": float("inf")})  # it never ends sooner
-    brain = functools.partial(brain, events=events, during=during)
+    brain = functools.partial(brain, events=events)
     with contextlib.redirect_stdout(io.StringIO()):
         a3c.main(words.split(), server, brain, environment_class=environment)
     a3c.configure()
     # A pull of version 7 comes after update 7 and before update 8.
     events.sort(key=lambda e: (max(e.pulled, e.made), e.made == 0, e.seconds))
-    return events, np.array(during)
+    return events
 
 
 def ages(events):
@@ -116,10 +104,9 @@ def ages(events):
 
 
 def summarize(**settings):
-    """One run: how old its gradients are, and how many of its pulls overlap an update."""
-    events, during = record(8, 40_000, **settings)
-    found = ages(events)
-    return Ages(found.mean(), *(100 * np.mean(x) for x in (found == 0, found > 20, during > 0)))
+    """One run: how old its gradients are."""
+    found = ages(record(8, 40_000, **settings))
+    return Ages(found.mean(), 100 * np.mean(found == 0), 100 * np.mean(found > 20))
 
 
 def settings():

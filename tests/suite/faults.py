@@ -428,7 +428,7 @@ FAULTS = {
     "test_each_update_names_the_version_its_thread_pulled": [
         ("timeline.Brain.note", "self.pulled, made))", "max(made - 1, 0), made))")],
     "test_only_others_make_a_gradient_old": [
-        ("timeline.Brain.pull_parameter_server", "begun - self.pulled", "begun - self.pulled - 1")],
+        ("timeline.ages", "event.made - 1 - event.pulled", "event.made - event.pulled")],
     # test_two_worlds.py
     "test_world_minus_1_exchanges_the_actions": [
         ("two_worlds.World.step", "1 - a", "a"),

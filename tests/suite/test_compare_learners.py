@@ -126,7 +126,7 @@ def test_taking_turns_sets_the_age_of_gradients(in_turn, age):
     update, it is never old."""
     class Brain(compare_learners.BRAINS[in_turn], timeline.Brain):
         pass
-    events, _ = timeline.record(3, 3000, brain=Brain)
+    events = timeline.record(3, 3000, brain=Brain)
     updates = [event.thread for event in events if event.made][:200]
     assert all((a + 1) % 3 == b for a, b in zip(updates, updates[1:]))
     ages = timeline.ages(events)[:200]

@@ -47,7 +47,7 @@ def test_ratios_in_answers_are_those_that_are_printed(capsys):
             # The ratio, words without brackets, and the interval, in brackets or after a comma
             for ratio, interval in re.findall(
                     r"(\d\.\d\d) times[^()]*?[(,] ?([\d.]+ to [\d.]+)[);]", answer):
-                assert f"ratio {ratio} ({interval})" in "".join(own), number
+                assert f"{ratio} ({interval})" in "".join(own), number
                 found += 1
     assert found >= 20
 

@@ -133,7 +133,7 @@ def test_what_goes_with_what(given_to_main, fake_ray, variant, program):
 
 def test_the_page_says_what_goes_with_what():
     """The page names each pair that the test above leaves out."""
-    [refused] = re.findall(r"Only `ga3c.py` refuses (.*?):", PAGE.replace("\n", " "))
+    [refused] = re.findall(r"- `ga3c.py` refuses (.*?)\. ", PAGE.replace("\n", " "))
     named = re.findall(r"`(\w+)\.py`", refused)
     assert named == [variant.__name__ for variant, _ in REFUSED]
     assert all(program is ga3c for _, program in REFUSED)
