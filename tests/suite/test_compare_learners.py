@@ -60,14 +60,17 @@ def given_by_learners(put_back, monkeypatch):
 def test_rmsprop_from_0_differs_only_in_its_start(given_by_learners):
     """The averages of the script's RMSProp start at 1, those of "from 0" at 0. All settings are the
     same."""
-    def start_and_settings(*options):
+    def averages_and_settings(*options):
         built = Built(1, **given_by_learners(a3c, "--task", "cartpole", *options))
-        [start] = {number for x in built.values(averages(built.server)) for number in x.flat}
         optimizer = built.server.optimizer
-        return start, [optimizer._learning_rate, optimizer._decay, optimizer._momentum,
-                       optimizer._epsilon]
-    start, settings = start_and_settings()
-    assert start == 1 and start_and_settings("--optimizer", "from-0") == (0, settings)
+        return (np.concatenate([x.ravel() for x in built.values(averages(built.server))]),
+                [optimizer._learning_rate, optimizer._decay, optimizer._momentum,
+                 optimizer._epsilon])
+    of_script, settings = averages_and_settings()
+    from_0, settings_from_0 = averages_and_settings("--optimizer", "from-0")
+    assert (of_script == 1).all()
+    assert (from_0 == 0).all()
+    assert settings_from_0 == settings
 
 
 def test_rate_multiplies_the_learning_rate(given_by_learners):

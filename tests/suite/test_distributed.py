@@ -386,9 +386,9 @@ def test_ctrl_c_while_ray_or_the_server_starts(fake_ray, monkeypatch, capsys, du
 
 
 def test_without_ray_one_line_says_what_to_install(monkeypatch):
-    """distributed.py needs a package that the script doesn't need."""
+    """distributed.py needs a package that the script doesn't need. Without it, it says so in one
+    line and ends."""
     monkeypatch.setitem(sys.modules, "ray", None)  # as if this package were missing
-    monkeypatch.setattr(sys, "path", sys.path[:])
     with pytest.raises(SystemExit, match=r"\A.+: run  pip install -r tests/requirements.txt\Z"):
         runpy.run_path(distributed.__file__)
 
@@ -420,18 +420,20 @@ def test_the_first_line_counts_the_learners_of_all_processes(fake_ray, capsys):
 def test_all_processes_have_the_runs_settings(fake_ray, tmp_path, monkeypatch):
     """Workers learn with the settings that the user has changed. Each has a seed of its own, and
     only the process that the user has started makes files."""
+    settings, folder = [], str(tmp_path)
+
     class Server(a3c.ParameterServer):
         def __init__(self, session, progress):
             super().__init__(session, progress)
             of_run = progress.options
             settings.append((a3c.GAMMA, of_run.seed, of_run.checkpoint, of_run.logdir))
-    settings, folder = [], str(tmp_path)
     monkeypatch.setattr(a3c, "GAMMA", 0.5)
     words = "--render none --max-frames 50 --workers 1 --processes 2 --seed 5".split()
     distributed.main([*words, "--checkpoint", folder, "--logdir", folder], Server)
     started, server_process, *workers = settings
-    assert started == (0.5, 5, folder, folder) and server_process == (0.5, 5, None, None)
-    assert workers == [(0.5, 11, None, None), (0.5, 12, None, None)]
+    assert started == (0.5, 5, folder, folder)
+    assert server_process == (0.5, 5, None, None)
+    assert workers == [(0.5, 2 * 5 + number, None, None) for number in (1, 2)]
 
 
 # With Ray

@@ -68,12 +68,17 @@ def test_the_test_thread_only_plays(falls):
 
 
 def test_a_stop_ends_a_test_episode_at_once():
-    """The test thread takes no other step. (For learners: test_worker_thread.py.)"""
-    environment = Noting(EndsAt())
-    environment.progress.stop()
+    """The test thread takes no further step. (For learners: test_worker_thread.py.)"""
+    class StopsAtStep3(EndsAt):
+        def step(self, a):
+            result = super().step(a)
+            if environment.calls.count("step") == 3:
+                environment.progress.stop()
+            return result
+    environment = Noting(StopsAtStep3())
     with pytest.raises(a3c.Stopped):
         environment.play(environment.env)
-    assert "step" not in environment.calls
+    assert environment.calls.count("step") == 3
 
 
 @pytest.mark.parametrize("falls, last", [(12, -1), (198, -1), (199, 1), (200, 1), (None, 1)])
@@ -154,13 +159,14 @@ def test_only_the_same_seed_repeats_an_episodes_start():
 def test_a_wrong_number_of_actions_is_noticed(monkeypatch, capsys):
     """A forgotten NUM_ACTIONS is an error before anything is learned. Actions that can't be
     counted, such as torques, may pass."""
+    monkeypatch.setattr(a3c, "NUM_ACTIONS", 3)
+    with pytest.raises(ValueError, match="CartPole-v0 has 2 actions, but NUM_ACTIONS is 3"):
+        a3c.main(["--render", "none"])
+    assert capsys.readouterr().out == ""
+
     class Uncountable(a3c.Environment):
         def make(self, render_mode=None):
             env = EndsAt()
             env.action_space = a3c.gym.spaces.Box(-1, 1, (3,))
             return env
     Uncountable(None, None)  # raises nothing
-    monkeypatch.setattr(a3c, "NUM_ACTIONS", 3)
-    with pytest.raises(ValueError, match="CartPole-v0 has 2 actions, but NUM_ACTIONS is 3"):
-        a3c.main(["--render", "none"])
-    assert capsys.readouterr().out == ""

@@ -132,14 +132,19 @@ def test_check_py_says_what_is_wrong_with_a_round(says, answer, verdict):
     assert re.sub(r"\d+", "N", says("synchronous", answer)) == verdict
 
 
-@pytest.mark.parametrize("b, shown", [(0, (0.4, 0)), (0.4, (0.24, 0.24)), (0.6, (0.16, 0.36))])
-def test_the_lessons_exercise_by_hand_is_right(b, shown):
-    """With π(right) = 0.6: the return, 1 or 0, less b, times the slope of log π, for right and for
-    left. The average is always 0.24."""
-    logit = np.log(0.6 / 0.4) + np.array([-1e-6, 1e-6])  # of right; that of left is 0
-    log_right, log_left = -np.log(1 + np.exp(-logit)), -np.log(1 + np.exp(logit))
-    samples = [(r - b) * np.diff(log_p)[0] / 2e-6 for r, log_p in ((1, log_right), (0, log_left))]
-    assert samples == pytest.approx(shown, abs=1e-6)
-    assert np.average(samples, weights=[0.6, 0.4]) == pytest.approx(0.24)
-    text = page("README.md")
-    assert all(f"{sample:g}" in text for sample in shown)
+@pytest.mark.parametrize("b, right, left, words", [
+    (0, 0.4, 0, "none, which gives 0.4 or 0."),
+    (0.4, 0.24, 0.24, "With b = 0.4 each draw gives 0.24."),
+    (0.6, 0.16, 0.36, "V is 0.6, which gives 0.16 or 0.36:")])
+def test_the_lessons_exercise_by_hand_is_right(b, right, left, words):
+    """Drawing right gives (1 − b) times the slope of log π(right), drawing left (0 − b) times that
+    of log π(left), each with respect to the logit of right. The average is always 0.24."""
+    def slope(log_p):
+        logit, step = np.log(0.6 / 0.4), 1e-6
+        return (log_p(logit + step) - log_p(logit - step)) / (2 * step)
+    slope_right = slope(lambda logit: -np.log(1 + np.exp(-logit)))  # of log 0.6
+    slope_left = slope(lambda logit: -np.log(1 + np.exp(logit)))  # of log 0.4
+    assert (1 - b) * slope_right == pytest.approx(right)
+    assert (0 - b) * slope_left == pytest.approx(left)
+    assert 0.6 * right + 0.4 * left == pytest.approx(0.24)
+    assert words in page("README.md")

@@ -38,10 +38,10 @@ def test_a_round_makes_one_update(build, rng):
 
 
 def test_synchronous_continues_with_the_saved_epsilon(saved):
-    """A run that goes on doesn't explore anew: ε follows `frame`, which each update renews, and in
-    a run of one frame there is none."""
+    """A run that goes on doesn't explore anew: ε follows `server.frame`. A run of one frame makes
+    no update, so there it is still what was restored."""
     _, server = run("--checkpoint", saved, "--max-frames", 1, main=synchronous.main)
-    assert server.frame == 50
+    assert server.frame == 50  # the frames of the checkpoint `saved`
 
 
 def test_synchronous_takes_its_own_classes_and_their_subclasses():
