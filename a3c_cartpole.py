@@ -755,7 +755,7 @@ def open_curves(server):
     """Open a file for TensorBoard if --logdir is given, and write the graph."""
     session, progress = server.session, server.progress
     if progress.options.logdir is not None:
-        # Given a session, it writes at once, so an error is raised in the thread that wrote.
+        # Given a session, it writes at once, so an error is raised in the thread that writes.
         progress.curves = tf.summary.FileWriter(progress.options.logdir, session.graph,
                                                 max_queue=0, session=session)
 

@@ -146,7 +146,7 @@ RATIOS = {
     "A2C ÷ A3C": [("cartpole", "8 that wait")],
     "A2C ÷ A3C, averages from 0\n(on Acrobot, Adam)":
         [("from_0", "8 that wait"), ("acrobot", "8 that wait")],
-    "the same at the best rates":
+    "the same, best learning rates":
         [("tuned", "CartPole, from 0: 8 that wait, rate × 2"),
          ("tuned", "Acrobot: 8 that wait, rate × 8")]}
 

@@ -162,7 +162,7 @@ def test_every_ratio_with_an_interval_was_measured(capsys):
 
 @pytest.mark.parametrize("table, case, words", [
     ("ages", "Acrobot: updates in turn", "the old ones take {} times the frames,"),
-    ("ages", "Acrobot: all cores", "on two cores, as on a Mac, {} times."),
+    ("ages", "Acrobot: all cores", "(on a Mac they always are) {} times."),
     ("cartpole", "8 that wait", "settings A2C takes {} times the frames."),
     ("from_0", "8 that wait", "With averages from 0 A2C takes {} times the frames,"),
     ("tuned", "CartPole, from 0: 8 that wait, rate × 2", ", {} times. On Acrobot")])
