@@ -12,7 +12,6 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from scipy import stats
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "measurements"))
@@ -126,6 +125,7 @@ def compare_with(control, numbers, exercises):
 
 
 def show(numbers):
+    from scipy import stats  # --values does without SciPy
     exercises = load_runs()
     compared = compare_runs(exercises)
     good = {number: sum(column(runs, "policy") >= 195) for number, runs in exercises.items()}

@@ -5,6 +5,7 @@ Each run is one that a user could start, and one seed comes after the other.
 import argparse
 import signal
 import statistics
+import sys
 
 import run_statistics
 from launch import learn
@@ -40,7 +41,10 @@ def main():
     args, options = parser.parse_known_args()
     # In the background of a shell, Ctrl-C is ignored, and what starts there would ignore it, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    learning(args.seeds, args.program, options)
+    try:
+        learning(args.seeds, args.program, options)
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def main():
 
     sys.path.insert(0, str(own.program.resolve().parent))
     program = importlib.import_module(own.program.stem)
-    a3c = sys.modules["a3c_cartpole"]
+    a3c = sys.modules.get("a3c_cartpole", program)  # the program may be a changed copy of it
     for name, value in own.set:
         if name not in a3c.constants():
             parser.error(f"the script has no constant {name}")
