@@ -163,13 +163,14 @@ def draw_ratios():
                    transform=panel.get_yaxis_transform())
         for case, marker, y in zip(cases, "os", (row - 0.17, row + 0.17)):
             ratio, low, high, p = compared[case]
-            color = (GREEN if ratio < 1 else RED) if p < 0.05 else "black"
+            color = RED if p < 0.05 else "black"
             panel.plot([low, high], [y, y], color=color, linewidth=2.5)
             panel.plot(ratio, y, marker, color=color, markersize=7)
             panel.text(4.1, y, f"{ratio:.2f} ({low:.2f} to {high:.2f})", color=color, fontsize=9,
                        va="center")
     for style, color, words in (("o", GREY, "CartPole"), ("s", GREY, "Acrobot"),
-                                ("-", "black", "no difference shown"), ("-", RED, "more frames")):
+                                ("-", "black", "no difference shown"),
+                                ("-", RED, "significant difference")):
         panel.plot([], style, color=color, linewidth=2.5, label=words)
     panel.set(xscale="log", xlim=(0.5, 4), ylim=(len(RATIOS) - 0.5, -0.5), yticks=[],
               xlabel="frames until learned, divided")

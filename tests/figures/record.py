@@ -73,7 +73,7 @@ def record_networks(seed):
     for name, (frames, weights) in found.items():
         arrays[f"{name} frames"] = frames
         arrays.update({f"{name} {i}": w for i, w in enumerate(weights)})
-        episodes = [play(weights, rng) for _ in range(500)]
+        episodes = [play(weights, rng) for _ in range(20)]
         data[f"film {name}"] = film_rows(episodes)
     keep("networks", arrays)
     keep("episodes", {name: np.array(x, np.float32) for name, x in data.items()})
@@ -100,20 +100,26 @@ def record_run(seed):
     keep("run", {name: curves[name].astype(np.float32) for name in names})
 
 
+def stretch(events, seconds):
+    """Of the events of three threads (n, 4), see timeline.py, the stretch with the median number of
+    events, and before it each thread's last pull. It begins at time 0."""
+    events = np.array(events)
+    time, thread, _, made = events.T
+    starts = time[500:-500]  # by then each thread has pulled
+    counts = np.searchsorted(time, starts + seconds) - np.searchsorted(time, starts)
+    time -= starts[np.argsort(counts)[len(counts) // 2]]
+    before = [events[(time <= 0) & (thread == i) & (made == 0)][-1] for i in range(3)]
+    return np.concatenate([before, events[(time > 0) & (time < seconds)]])
+
+
 def record_threads(seed):
-    """Of each of two runs the stretch with the median number of events, and before it each thread's
-    last pull. Threads that had no time in it make a picture that shows little: record again."""
+    """A stretch of each of two runs. Threads that had no time in it make a picture that shows
+    little: record again."""
     import timeline
     arrays = {"cores": os.cpu_count()}
     for name, seconds in SECONDS.items():
-        events = np.array(timeline.record(3, 20_000, seed=seed,
-                                          SHARE_ONE_CORE=name == "one core")[0])
-        time, thread, _, made = events.T
-        starts = time[500:-500]  # by then each thread has pulled
-        counts = np.searchsorted(time, starts + seconds) - np.searchsorted(time, starts)
-        time -= starts[np.argsort(counts)[len(counts) // 2]]
-        before = [events[(time <= 0) & (thread == i) & (made == 0)][-1] for i in range(3)]
-        arrays[name] = np.concatenate([before, events[(time > 0) & (time < seconds)]])
+        events = timeline.record(3, 20_000, seed=seed, SHARE_ONE_CORE=name == "one core")
+        arrays[name] = stretch(events, seconds)
     keep("threads", arrays)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import run_statistics
 from paths import HERE
 
+import compare_learners
 from script import a3c, tf
 
 # Of a pull or an update: when, by which thread (0, 1, ...), which version of the server's weights
@@ -111,8 +112,6 @@ def summarize(**settings):
 
 def settings():
     """{row: how it differs from the script}"""
-    import compare_learners  # the tests use the rest with versions of Gym that have no Acrobot-v1
-
     class AcrobotServer(Server, compare_learners.AdamServer):
         pass
 

@@ -106,7 +106,8 @@ def test_learners_in_the_same_world_change_it_together(given_by_learners):
 
 
 def test_each_row_of_compare_py_is_another_program(put_back, monkeypatch):
-    """Each is started with options that exist, and no two rows of a table differ only in name."""
+    """No two rows of a table differ only in name: in the settings, or in what the main of the
+    script, of synchronous.py or of ga3c.py is given."""
     monkeypatch.setattr(two_worlds, "EPISODES", two_worlds.EPISODES)  # undone at the end
     for table in compare.TABLES:
         started = []

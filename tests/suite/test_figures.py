@@ -66,6 +66,16 @@ def test_a_log_has_the_scores_of_all_threads_in_order(tmp_path):
     assert curves["loss/critic"].tolist() == [[25, 0.5]]
 
 
+def test_a_stretch_begins_with_each_threads_last_pull():
+    """Three threads take turns, with an event in each millisecond: pulls (even) and updates (odd).
+    So a thread pulls every six milliseconds. The picture shows ten."""
+    events = [(i / 1000, i % 3, i, i % 2) for i in range(2000)]
+    pulls, shown = np.split(record.stretch(events, 0.0105), [3])
+    assert pulls[:, 1].tolist() == [0, 1, 2] and not pulls[:, 3].any()
+    assert (-0.006 < pulls[:, 0]).all() and (pulls[:, 0] <= 0).all()
+    assert shown[:, 0] == pytest.approx(np.arange(1, 11) / 1000)
+
+
 EPISODES = 20
 LENGTHS = np.arange(3, 3 + EPISODES)
 

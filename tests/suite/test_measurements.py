@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import run_statistics
 import speeds
-from helpers import SCRIPT, a3c
+from helpers import SCRIPT, a3c, options
 from scipy import stats
 
 pytest.importorskip("gymnasium")
@@ -86,6 +86,10 @@ def test_clipping_py_clips_the_updates_it_is_told_to(put_back, monkeypatch):
 def test_forgetting_py_evaluates_after_every_2000_frames(monkeypatch, put_back):
     """Two evaluations in 6000 frames. The thread never changes its world, so all its episodes are
     in one."""
+    progress = forgetting.Progress(options())
+    for progress.frames, phase in (1999, "training"), (2000, "evaluating"):
+        progress.episode_ended(20.0)
+        assert progress.phase == phase
     monkeypatch.setattr(forgetting, "FRAMES", 6000)
     found = forgetting.record(0, 1, two_worlds.Environment, 10 ** 6)
     *scores, share = np.array(found).T
