@@ -164,7 +164,7 @@ def test_every_ratio_with_an_interval_was_measured(capsys):
     ("ages", "Acrobot: updates in turn", "the old ones take {} times the frames,"),
     ("ages", "Acrobot: all cores", "(only Linux keeps them on one) {} times."),
     ("cartpole", "8 that wait", "settings A2C takes {} times the frames."),
-    ("from_0", "8 that wait", "With averages from 0 A2C takes {} times the frames,"),
+    ("from_0", "8 that wait", "From 0 A2C takes {} times the frames,"),
     ("tuned", "CartPole, from 0: 8 that wait, rate × 2", ", {} times. On Acrobot")])
 def test_the_lesson_says_what_learners_need(table, case, words):
     """Those with old gradients, and those that wait."""
