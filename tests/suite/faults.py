@@ -231,7 +231,7 @@ FAULTS = {
         ("ga3c.main", "|= HELPERS.keys()", "|= {'predictor'}")],
     "test_ga3cs_last_samples_are_still_taken": [
         ("ga3c.Queue.take", "with context", "if not learners: break\n            with context")],
-    "test_ga3c_gives_each_learner_its_own_policy": [
+    "test_ga3cs_predictor_answers_each_learner": [
         ("ga3c.Predictor.learn", "zip(answers,", "zip(answers[::-1],")],
     # test_measurements.py
     "test_the_interval_has_the_ratios_that_wilcoxon_doesnt_reject": [
@@ -339,7 +339,7 @@ FAULTS = {
     "test_films_need_no_screen_and_no_sound_card": [
         ("prepare_films", 'os.environ["SDL_VIDEODRIVER"] = "dummy"', "pass"),
         ("prepare_films", 'os.environ.setdefault("SDL_AUDIODRIVER", "dummy")', "pass")],
-    "test_an_error_without_words_is_named": [("reason", " or repr(error)", "")],
+    "test_an_error_without_a_message_is_named": [("reason", " or repr(error)", "")],
     "test_films_show_every_step": [
         ("show_episodes", "environment.play(env)", "environment.play(environment.env)"),
         ("show_episodes", "env.close()  # this", "pass  # this")],
@@ -379,7 +379,7 @@ FAULTS = {
     "test_a_run_saves_every_minute": [
         ("main", "progress.seconds() > next_save", "False"),
         ("main", "next_save = progress.seconds() + SAVE_SECONDS", "pass")],
-    "test_a_run_with_adam_goes_on": [
+    "test_adams_variables_are_saved_and_restored": [
         ("ParameterServer.build_update", '"parameter_server/"', '"elsewhere/"')],
     "test_a_wrong_option_is_refused": [
         ("prepare_folder", "(OSError, ", "(ValueError, "),
@@ -479,7 +479,7 @@ FAULTS = {
         ("Progress.next_frame", "self.changed", "threading.Semaphore(9)"),
         ("Progress.episode_ended", "with self.changed", "with threading.Semaphore(9)"),
         ("Checkpoint.save", "self.lock", "threading.Semaphore(9)")],  # it lets nine in
-    "test_a_high_mean_leads_to_an_evaluation": [
+    "test_both_means_have_to_exceed_199": [
         ("Progress.episode_ended", "> threshold", ">= threshold"),
         ("Worker_thread.evaluate", "mean > LEARNED_MEAN", "True")],
     "test_training_may_have_a_threshold_of_its_own": [
@@ -487,7 +487,7 @@ FAULTS = {
         ("Progress.episode_ended", " if THRESHOLD_MEAN is None else THRESHOLD_MEAN", "")],
     "test_an_evaluation_keeps_the_mean_before_it": [
         ("Progress.episode_ended", 'self.phase == "training"', "True")],
-    "test_a_failed_evaluation_takes_ten_new_episodes": [
+    "test_after_a_failed_evaluation_ten_new_episodes_count": [
         ("Progress.evaluated", "self.recent.clear()", "pass")],
     "test_the_last_episodes_may_reach_the_threshold": [
         ("Progress.wait_for_evaluation", "or not self.learning_threads,", "or True,"),

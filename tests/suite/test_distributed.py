@@ -277,7 +277,7 @@ def test_workers_of_a_machine_choose_different_cores(fake_ray, monkeypatch, supe
 
 
 def test_a_worker_uses_only_allowed_cores(fake_ray, monkeypatch):
-    """taskset, say, has left it only cores 3 and 5."""
+    """taskset, say, has left the worker only cores 3 and 5. Its number counts through them."""
     cores = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, x: cores.append(x), raising=False)

@@ -191,7 +191,7 @@ class NoSpace(a3c.ParameterServer):
 @pytest.mark.timeout(60)
 def test_a_save_that_fails_ends_a_run(tmp_path, monkeypatch):
     """The run would not end by itself. Without its saves a long run could be lost."""
-    monkeypatch.setattr(a3c, "SAVE_SECONDS", 0)  # it looks once a second
+    monkeypatch.setattr(a3c, "SAVE_SECONDS", 0)  # `main` looks once a second
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 200)  # which no mean exceeds
     with pytest.raises(SystemExit, match="^saving failed: No space$"):
         run("--checkpoint", tmp_path, "--max-frames", 10 ** 9, server_class=NoSpace)

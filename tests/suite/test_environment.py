@@ -123,8 +123,8 @@ def test_only_a_true_end_is_terminal(monkeypatch, falls, limit_is_end, terminal)
 
 
 def test_threads_share_no_environment_agent_or_brain():
-    """Two learners and the test thread would disturb each other's episodes. These are all parts of
-    an environment that change while it is played."""
+    """Two learners and the test thread would disturb each other's episodes if they shared one of
+    these."""
     class Environment(a3c.Environment):
         def __init__(self, *args):
             super().__init__(*args)

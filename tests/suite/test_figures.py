@@ -35,6 +35,7 @@ def test_every_picture_is_drawn_without_tensorflow(tmp_path):
 def test_translations_keep_lines_numbers_and_symbols():
     """Only words are translated."""
     assert translate("halfway\n12,078 frames\nV(s_)", "ja") == "学習途中\n12,078 フレーム\nV(s_)"
+    assert translate("0.92 (0.83 to 1.04)", "ja") == "0.92（0.83〜1.04）"
 
 
 def test_each_measured_exercise_has_a_name():

@@ -366,8 +366,9 @@ class Adam(a3c.ParameterServer):
         return tf.train.AdamOptimizer(1e-3)
 
 
-def test_a_run_with_adam_goes_on(tmp_path):
-    """It goes on with the saved weights, and with the variables that Adam adds to them."""
+def test_adams_variables_are_saved_and_restored(tmp_path):
+    """A second run goes on with the saved weights, and with the variables that Adam adds to them,
+    such as a power of 0.9 that falls with each update."""
     words = "--checkpoint", tmp_path, "--max-frames", 300  # at least 30 updates
     _, earlier = run(*words, server_class=Adam)
     before = saved_values(tmp_path)["parameter_server/beta1_power"]
@@ -456,7 +457,7 @@ def test_films_need_an_ffmpeg_that_works(monkeypatch, capfd, ffmpeg):
     assert "argument --render: " in line and line.endswith(" (see requirements.txt, or try none)\n")
 
 
-def test_an_error_without_words_is_named():
+def test_an_error_without_a_message_is_named():
     """A user sees at least the exception's name."""
     assert a3c.reason(AssertionError()) == "AssertionError()"
 

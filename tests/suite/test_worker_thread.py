@@ -202,10 +202,11 @@ def test_counting_and_saving_wait_for_their_locks():
 @pytest.mark.parametrize("scores, evaluation_mean, wanted", [
     ([199] * 9 + [200], 200, ["Threshold", "Evaluation", "Learned"]),
     ([100] + [200] * 10, 200, ["Threshold", "Evaluation", "Learned"]),
-    ([200] * 10, 199, ["Threshold", "Evaluation", "Not"]),
+    ([200] * 10, 199, ["Threshold", "Evaluation", "Not"]),  # "Not learned after ..."
     ([100] + [200] * 9, 200, ["Not"]), ([199] * 10, 200, ["Not"]), ([200] * 9, 200, ["Not"])])
-def test_a_high_mean_leads_to_an_evaluation(first_words, scores, evaluation_mean, wanted):
-    """The mean of the latest ten scores has to exceed 199. An evaluation, too, passes above 199."""
+def test_both_means_have_to_exceed_199(first_words, scores, evaluation_mean, wanted):
+    """That of the latest ten training scores leads to an evaluation, and that of the evaluation's
+    ten scores to "Learned". The first words of the lines printed tell what happened."""
     built = Built(0)  # no learner, so the test thread never waits
     evaluation = [evaluation_mean - 9] + 9 * [evaluation_mean + 1]  # ten scores with this mean
     built.tester.environment.play = play = unittest.mock.Mock(side_effect=evaluation)
@@ -233,8 +234,8 @@ def test_an_evaluation_keeps_the_mean_before_it():
     assert list(progress.recent) == [200] * 10 and progress.episodes == 11
 
 
-def test_a_failed_evaluation_takes_ten_new_episodes(first_words):
-    """Only ten episodes after it can reach the threshold again."""
+def test_after_a_failed_evaluation_ten_new_episodes_count(first_words):
+    """The scores before it don't count towards the next one."""
     built, evaluated_after = Built(1, max_frames=35), []
     scores = iter([200] * 20 + [190] * 15)  # at last not good enough for a third evaluation
 
