@@ -167,7 +167,9 @@ def test_every_ratio_with_an_interval_was_measured(capsys):
     ("ages", "Acrobot: all cores", "threads free to use both cores {} times."),
     ("cartpole", "8 that wait", "settings A2C takes {} times the frames."),
     ("from_0", "8 that wait", "From 0 A2C takes {} times the frames,"),
-    ("tuned", "CartPole, from 0: 8 that wait, rate × 2", ", {} times. On Acrobot")])
+    ("tuned", "CartPole, from 0: 8 that wait, rate × 2", ", {} times. On Acrobot"),
+    ("acrobot", "8 that wait", "the best rates turn {} times into"),
+    ("tuned", "Acrobot: 8 that wait, rate × 8", "times into {} (not significant)")])
 def test_the_lesson_says_what_learners_need(table, case, words):
     """Those with old gradients, and those that wait."""
     assert words.format(*ratio(table, case)) in LESSON
