@@ -2,7 +2,9 @@
 import importlib
 import re
 import sys
+import unittest.mock
 
+import benchmark
 import launch
 import measure_exercises
 import numpy as np
@@ -119,6 +121,15 @@ def test_forgetting_py_sums_up_a_run():
     [played], [good], [worse] = forgetting.summarize(run[np.newaxis])
     assert (played, good) == (32_000, 42_000)
     assert worse == pytest.approx((10 * 200 + 20 * 10) / 30)  # evaluations from 40,000 frames on
+
+
+def test_ctrl_c_ends_a_measurement_without_a_traceback(monkeypatch):
+    """benchmark.py is what readers run for the exercises."""
+    monkeypatch.setattr(sys, "argv", ["benchmark.py"])
+    monkeypatch.setattr(benchmark, "learning", unittest.mock.Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(BaseException) as raised:
+        benchmark.main()
+    assert raised.type is SystemExit and raised.value.code == 130
 
 
 def test_exercises_are_measured_only_by_number(monkeypatch, capsys):
