@@ -56,12 +56,13 @@ FAULTS = {
         ("distributed.ServerProcess.__init__", "load(self.server, values)", "pass"),
         ("distributed.ServerCopy.initialize", "load(self, values)", "pass")],
     "test_frames_of_workers_and_earlier_runs_add_up": [
-        ("distributed.ServerCopy.update", "- self.others_frames - ", "- "),
-        ("distributed.ServerProcess.update", "progress.frames - self.frames[worker]", "0")],
+        ("distributed.ServerProcess.update", "self.frames.total() - self.frames[worker]", "0"),
+        ("distributed.ServerCopy.update", "progress.frames - self.others_frames", "0")],
+    "test_an_overtaken_call_takes_no_frames_back": [
+        ("distributed.ServerProcess.update", "max(self.frames[worker], frames)", "frames")],
     "test_an_older_answer_takes_no_frames_back": [
         ("distributed.ServerCopy.update", ", 0)  # answers", ", -9999)  # answers")],
     "test_frames_played_during_a_call_are_told_later": [
-        ("distributed.ServerCopy.update", "self.frames_told += frames", "pass"),
         ("distributed.ServerCopy.update", "self.episodes_told += episodes", "pass")],
     "test_the_last_scores_of_a_worker_arrive": [
         ("distributed.Supervisor.next_score",
@@ -78,7 +79,7 @@ FAULTS = {
         ("distributed.wait_for", "2 * seconds", "seconds"),
         ("distributed.wait_for", "raise ConnectionError(\"the", "continue  # ")],
     "test_a_worker_ends_once_the_run_is_over": [
-        ("distributed.ServerProcess.update", "if self.ended:", "if False:")],
+        ("distributed.ServerProcess.end", "self.frames[\"end\"] =", "_ =")],
     "test_once_learned_the_server_ends_the_workers": [
         ("distributed.Supervisor.next_score", "self.server_process.end.remote()", "pass"),
         ("distributed.Supervisor.next_score", "if not self.tasks:", "if False:")],

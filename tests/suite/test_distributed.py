@@ -127,6 +127,14 @@ def test_an_older_answer_takes_no_frames_back(server_process):
     assert built.progress.frames == 1000 + 10 + 10
 
 
+def test_an_overtaken_call_takes_no_frames_back(script, server_process):
+    """Two learners of a worker may call in another order than the one in which they counted."""
+    gradients = [np.zeros(w.shape) for w in script.values(script.server.weights)]
+    for frames in 20, 10:
+        server_process.update.remote(1, frames, [], *gradients)
+    assert server_process.snapshot.remote()[1] == 100 + 20
+
+
 def test_frames_played_during_a_call_are_told_later(server_process):
     """While a learner waits for an answer, the others of its worker play on. What they play then is
     told once, by the next call."""

@@ -46,19 +46,15 @@ class ServerProcess:
         load(self.server, values)
         self.frames = collections.Counter({"earlier runs": frames})  # of each worker
         self.scores = []  # of all episodes
-        self.ended = False
 
     def update(self, worker, frames, scores, *gradients):
         """Make an update with a learner's gradients. Returns the frames of all other workers, and
-        the new weights. frames, scores: what the worker has played since its last call."""
-        self.frames[worker] += frames
+        the new weights. frames: all that the worker has played. scores: those since its last
+        call."""
+        self.frames[worker] = max(self.frames[worker], frames)  # calls may overtake each other
         self.scores += scores
-        progress = self.server.progress
-        progress.frames = self.frames.total()
-        others_frames = progress.frames - self.frames[worker]
-        if self.ended:
-            others_frames = progress.max_frames  # so that the worker has none left to play
-        return others_frames, self.apply(*gradients)
+        self.server.progress.frames = self.frames.total()
+        return self.frames.total() - self.frames[worker], self.apply(*gradients)
 
     def snapshot(self, scores_seen=0):
         """Returns all scores but the first `scores_seen`, all frames, and the variables' values."""
@@ -66,8 +62,8 @@ class ServerProcess:
         return self.scores[scores_seen:], self.frames.total(), values
 
     def end(self):
-        """Let the workers end, each after its next update."""
-        self.ended = True
+        """Let the workers end, each after its next update: no frames are left to them."""
+        self.frames["end"] = self.server.progress.max_frames
 
 
 class ServerCopy(a3c.ParameterServer):
@@ -75,14 +71,14 @@ class ServerCopy(a3c.ParameterServer):
     this worker's number.
 
     `progress.frames` is always what all others have played, as far as is known here, and what this
-    worker's learners have. The server has been told of `frames_told` of these."""
+    worker's learners have."""
     def initialize(self):
         super().initialize()
         _, frames, values = wait_for(self.server_process.snapshot.remote(), self.progress)
         load(self, values)
         self.latest = self.session.run(self.weights)  # the weights that have come last
         self.progress.frames = self.others_frames = frames
-        self.frames_told = self.episodes_told = 0
+        self.episodes_told = 0
 
     def build_update(self, gradients):
         """Returns the operation that calls `update`, and copies the weights that it returns."""
@@ -94,10 +90,9 @@ class ServerCopy(a3c.ParameterServer):
         learners here don't take turns, so for a moment these may be a little older than before.)"""
         progress = self.progress
         with progress.changed:
-            frames = progress.frames - self.others_frames - self.frames_told
+            frames = progress.frames - self.others_frames
             episodes = progress.episodes - self.episodes_told
             scores = list(progress.scores)[-episodes:] if episodes else []
-            self.frames_told += frames
             self.episodes_told += episodes
         answer = self.server_process.update.remote(self.worker, frames, scores, *gradients)
         with contextlib.suppress(a3c.Stopped):  # can't pass py_func; next_frame raises it again
