@@ -22,17 +22,17 @@ def row(step, r, memory, new, queue):
 
 
 class Steps:
-    """An environment of n steps. A state holds the number of the step that follows it."""
+    """An environment of n steps, 0 to n - 1. A state holds the number of the step that follows."""
     def __init__(self, n):
         self.n = n
 
     def reset(self, seed):
-        self.now = 1
-        return np.ones(4, np.float32), {}
+        self.now = 0
+        return np.zeros(4, np.float32), {}
 
     def step(self, a):
         self.now += 1
-        return np.full(4, self.now, np.float32), 1.0, self.now > self.n, False, {}
+        return np.full(4, self.now, np.float32), 1.0, self.now == self.n, False, {}
 
 
 class Brain(a3c.LocalBrain):

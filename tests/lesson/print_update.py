@@ -34,6 +34,7 @@ def main():
         session.run(tf.global_variables_initializer())
         for name, value in session.run(rows).items():
             print(f"{name:25} {value[0]:8.4f}")
+        print()
         squares = session.run(dlogits) ** 2
         for name, first in ("average from 1", [1, 1]), ("average = gradient²", squares):
             session.run([biases.initializer, average.assign(first)])

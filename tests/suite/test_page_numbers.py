@@ -63,9 +63,9 @@ def test_the_lesson_says_what_costs_speed_and_what_saves_time():
     for words, cases in SPEEDS.items():
         assert f"| {words} | {speed(*cases):.2f} |" in MEASUREMENTS
     one, _, two_cores, _, sleeping, _ = [speed(*cases) for cases in SPEEDS.values()]
-    assert "In the script, on one core, one is [about as fast]" in LESSON and 0.9 < one < 1.1
-    assert "eight play only [two thirds as many]" in LESSON and 0.6 < two_cores < 0.73
-    assert f"eight play [{sleeping:.0f} times]" in LESSON
+    assert "one thread is [about as fast]" in LESSON and 0.9 < one < 1.1
+    assert "eight threads play only [two thirds as many]" in LESSON and 0.6 < two_cores < 0.73
+    assert f"eight threads play [{sleeping:.0f} times]" in LESSON
     learning = speed("learning", "sleeping, 1 learner", "sleeping, 8 learners")
     assert f"learn in about a {['sixth', 'seventh', 'eighth'][round(learning) - 6]}" in LESSON
 
@@ -163,38 +163,31 @@ def test_every_ratio_with_an_interval_was_measured(capsys):
 
 
 @pytest.mark.parametrize("table, case, words", [
-    ("ages", "Acrobot: updates in turn", "the old ones take {} times the frames,"),
-    ("ages", "Acrobot: all cores", "threads free to use both cores {} times."),
-    ("cartpole", "8 that wait", "settings A2C takes {} times the frames."),
-    ("from_0", "8 that wait", "From 0 A2C takes {} times the frames,"),
-    ("tuned", "CartPole, from 0: 8 that wait, rate × 2", ", {} times. On Acrobot"),
-    ("acrobot", "8 that wait", "the best rates turn {} times into"),
-    ("tuned", "Acrobot: 8 that wait, rate × 8", "times into {} (not significant)")])
+    ("ages", "Acrobot: updates in turn", "the old ones, Acrobot takes {} times as many frames."),
+    ("cartpole", "8 that wait", "script's settings, A2C takes {} times as many frames."),
+    ("from_0", "8 that wait", "the ratio falls to {}, and with the"),
+    ("tuned", "CartPole, from 0: 8 that wait, rate × 2", "that we tried for each, to {}.")])
 def test_the_lesson_says_what_learners_need(table, case, words):
     """Those with old gradients, and those that wait."""
     assert words.format(*ratio(table, case)) in LESSON
 
 
 def test_the_lesson_says_what_makes_no_visible_difference():
-    """One or two threads instead of eight, and on CartPole also all cores and old gradients."""
+    """One or two threads instead of eight, and the script's gradients instead of fresh ones."""
     for table in "cartpole", "from_0", "acrobot":
         for case in "1 thread", "2 threads":
             middle, *_, p = compared(table)[case]
             assert middle < 1 and p >= 0.05
-    significant = {case for case, (*_, p) in compared("ages").items()
-                   if p < 0.05 and "momentum" not in case}
-    assert significant == {"Acrobot: updates in turn", "Acrobot: all cores"}
-    largest = max(middle for case, (middle, *_) in compared("ages").items()
-                  if case.startswith("CartPole: "))
-    assert f"no ratio ({largest:.2f} at most) is significant" in LESSON
+    for task in "CartPole", "Acrobot":
+        assert compared("ages")[f"{task}: 8 threads"][-1] >= 0.05
 
 
 def test_the_lesson_says_when_policies_are_good_in_two_worlds():
     """With eight threads, with one, with eight that change together, with one that changes often:
     the frames of the median run."""
-    words = ("after a median of {} frames, with one after {} (p < 0.001)",
-             "always in the same world, needed {} frames, as one thread did",
-             "changes after every 25 episodes needed {}, as eight did")
+    words = ("a median of {} frames with eight threads, and of {} with one (p < 0.001)",
+             "eight that change together needed {} frames, like one thread",
+             "changes after every 25 episodes needed {}, like eight")
     good = [f"{np.median(forgetting.summaries()[case].good):,.0f}" for case in (
         "8 threads, 200 episodes", "1 thread, 200 episodes",
         "8 in the same world, 200 episodes", "1 thread, 25 episodes")]
@@ -212,13 +205,13 @@ def test_mixing_worlds_helps_and_the_number_of_threads_doesnt():
     assert middle < 1 and p_of_50 < 0.05  # "even later"
     same, one = (found[f"{case}, 200 episodes"].worse.mean()
                  for case in ("8 in the same world", "1 thread"))
-    assert f"about the same as one ({same:.1f} and {one:.1f})" in MEASUREMENTS
+    assert f"about the same as one thread ({same:.1f} and {one:.1f})" in MEASUREMENTS
 
 
 def test_the_page_says_what_of_two_worlds_depends_on_the_limits():
     """From 60,000 frames on, the difference between one thread and eight isn't significant."""
     one, eight, *_ = forgetting.summaries(late=60_000).values()
-    words = f"score of {one.worse.mean():.0f} and the {eight.worse.mean():.0f} of eight no longer"
+    words = f"one thread's score of {one.worse.mean():.0f} and the {eight.worse.mean():.0f} of eight"
     p = forgetting.p_values(forgetting.summaries(late=60_000))
     assert words in MEASUREMENTS and p["1 thread, 200 episodes", "worse"] >= 0.05
 
@@ -272,7 +265,7 @@ def test_the_pages_quote_a_hundred_runs():
     *_, second_worst = sorted((run.policy for run in runs), reverse=True)[:-1]
     assert "all others more than 199" in LESSON and second_worst > 199
     score = computed["median score after 7,000 frames"]
-    assert f"reaches {score:.0f} in 7,000 frames" in MEASUREMENTS
+    assert f"In 7,000 frames it only reaches a score of {score:.0f}." in MEASUREMENTS
 
 
 def test_the_readme_quotes_the_bias_of_samples():

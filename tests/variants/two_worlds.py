@@ -1,4 +1,4 @@
-"""CartPole in two worlds: a task on which several threads help to learn, made to show just that.
+"""CartPole in two worlds: a task made to ask whether several threads help.
 
 In world 1 everything is as usual. In world -1 left and right are exchanged, so that what is right
 in one world is wrong in the other. The state has a fifth number, the world, and one network can
