@@ -5,7 +5,6 @@ update, although no return exceeds 1. Also: how many gradients are clipped, and 
 large ones belongs to updates with the end of an episode. The results go into data/clipping.json.
 Without --measure it only shows them.
 """
-import argparse
 import collections
 import contextlib
 import io
@@ -88,9 +87,8 @@ def show(case, runs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--measure", action="store_true", help="measure what is missing, and show")
-    if parser.parse_args().measure:
+    _, to_measure = run_statistics.arguments(__doc__)
+    if to_measure:
         wanted = {case: seeds for case, (*_, seeds) in CASES.items()}
         run_statistics.measure_missing(DATA, wanted, lambda case, i: run(i, *CASES[case][:-1]))
     for case, runs in load_runs().items():

@@ -4,7 +4,6 @@ Shows these tables, or all: TABLE is one of those below, such as cartpole or age
 gradients cost). With --measure it first measures what is missing in data/TABLE.json: each case
 learns with seeds 0 to 49 (tuned: 50 to 99), and the cases take turns.
 """
-import argparse
 import collections
 import re
 
@@ -165,15 +164,9 @@ def rows(table):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tables", nargs="*", metavar="TABLE", help=", ".join(TABLES))
-    parser.add_argument("--measure", action="store_true", help="measure what is missing, and show")
-    args = parser.parse_args()
-    tables = args.tables or TABLES
-    if unknown := set(args.tables) - set(TABLES):
-        parser.error(f"there is no table {', '.join(sorted(unknown))}")
+    tables, to_measure = run_statistics.arguments(__doc__, TABLES, "TABLE")
     for table in tables:
-        if args.measure:
+        if to_measure:
             measure(table)
         print(table, *rows(table), sep="\n")
 

@@ -4,7 +4,6 @@ After every 2000 frames the learners of two_worlds.py wait, and the policy plays
 each world. Nothing ends the run but its 100,000 frames. The results of 50 seeds go into
 data/forgetting.npz. Without --measure it only shows them.
 """
-import argparse
 import collections
 import contextlib
 import io
@@ -142,9 +141,8 @@ def rows(late=LATE):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--measure", action="store_true", help="measure what is missing, and show")
-    if parser.parse_args().measure:
+    _, to_measure = run_statistics.arguments(__doc__)
+    if to_measure:
         measure()
     if not load():
         return print("not measured")

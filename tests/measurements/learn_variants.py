@@ -3,7 +3,6 @@
 Shows these rows of the variants' page, or all. With --measure it first measures what is missing in
 data/variants.json, each case with seeds 0, 1, 2 and so on.
 """
-import argparse
 import collections
 import statistics
 
@@ -48,14 +47,8 @@ def row(case):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(SEEDS))
-    parser.add_argument("--measure", action="store_true", help="measure what is missing, and show")
-    args = parser.parse_args()
-    if unknown := set(args.cases) - set(SEEDS):
-        parser.error(f"there is no case {', '.join(sorted(unknown))}")
-    cases = args.cases or list(SEEDS)
-    if args.measure:
+    cases, to_measure = run_statistics.arguments(__doc__, SEEDS, "CASE")
+    if to_measure:
         run_statistics.measure_missing(DATA, {case: SEEDS[case] for case in cases}, measure)
     print(*map(row, cases), sep="\n")
 

@@ -1,7 +1,22 @@
 """What runs have given: kept in files, compared with the runs of another case, put into words."""
+import argparse
 import json
 
 import numpy as np
+
+
+def arguments(description, names=(), what=None):
+    """What the user of a measuring program has chosen: names, or all, and whether to measure.
+    what: what a name stands for."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    if names:
+        parser.add_argument("names", nargs="*", metavar=what, help=", ".join(names))
+    parser.add_argument("--measure", action="store_true", help="measure what is missing, and show")
+    args = parser.parse_args()
+    chosen = getattr(args, "names", [])
+    if unknown := set(chosen) - set(names):
+        parser.error(f"there is no {what.lower()} {', '.join(sorted(unknown))}")
+    return chosen or list(names), args.measure
 
 
 def load(path):

@@ -5,7 +5,6 @@ millisecond longer), learning (with sleeping steps, until learned), processes (t
 distributed.py). With --measure it first measures what is missing in data; the cases of a table take
 turns, in several rounds.
 """
-import argparse
 import random
 import statistics
 
@@ -116,14 +115,9 @@ def rows(table):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tables", nargs="*", metavar="TABLE", help=", ".join(tables()))
-    parser.add_argument("--measure", action="store_true", help="measure what is missing, and show")
-    args = parser.parse_args()
-    if unknown := set(args.tables) - set(tables()):
-        parser.error(f"there is no table {', '.join(sorted(unknown))}")
-    for table in args.tables or tables():
-        if args.measure:
+    chosen, to_measure = run_statistics.arguments(__doc__, tables(), "TABLE")
+    for table in chosen:
+        if to_measure:
             measure(table)
         print(table, *rows(table), sep="\n")
 

@@ -8,7 +8,6 @@ Python can't tell the order of graph calls: when one has ended, its thread waits
 the GIL, and others go on. So the graph itself counts the updates and looks at the clock, each time
 in the same call in which it copies the weights or applies a gradient.
 """
-import argparse
 import collections
 import contextlib
 import functools
@@ -136,9 +135,8 @@ def load():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--measure", action="store_true", help="measure what is missing, and show")
-    if parser.parse_args().measure:
+    _, to_measure = run_statistics.arguments(__doc__)
+    if to_measure:
         cases = settings()
         run_statistics.measure_missing(DATA, dict.fromkeys(cases, 4), lambda case, i: [
             round(float(number), 3) for number in summarize(**cases[case])])

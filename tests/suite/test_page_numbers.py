@@ -211,7 +211,7 @@ def test_mixing_worlds_helps_and_the_number_of_threads_doesnt():
 def test_the_page_says_what_of_two_worlds_depends_on_the_limits():
     """From 60,000 frames on, the difference between one thread and eight isn't significant."""
     one, eight, *_ = forgetting.summaries(late=60_000).values()
-    words = f"one thread's score of {one.worse.mean():.0f} and the {eight.worse.mean():.0f} of eight"
+    words = f"thread's score of {one.worse.mean():.0f} and the {eight.worse.mean():.0f} of eight"
     p = forgetting.p_values(forgetting.summaries(late=60_000))
     assert words in MEASUREMENTS and p["1 thread, 200 episodes", "worse"] >= 0.05
 

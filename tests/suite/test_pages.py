@@ -197,14 +197,15 @@ def test_the_scripts_commands_run_in_their_order(tmp_path, monkeypatch, capfd):
 
 @pytest.mark.parametrize("text", PAGES.values(), ids=PAGES)
 def test_every_command_has_options_that_exist(text):
-    """Each option in a page's commands is one of the program's or, because a program may hand on
-    what it doesn't know, of the script's."""
+    """Each option in a page's commands is one of the program's, of those that several programs
+    share or, because a program may hand on what it doesn't know, of the script's."""
+    shared = (ROOT / "tests" / "measurements" / "run_statistics.py").read_text(encoding="utf-8")
     inside_sentences = re.findall(r"`(python [^`]+)`", " ".join(text.split()))
     commands = [*"".join(blocks("sh", text)).splitlines(), *inside_sentences]
     assert commands
     for command in commands:
         if match := re.match(r"python (\S+\.py)([^#]*)", command):
-            programs = (ROOT / match[1]).read_text(encoding="utf-8") + SOURCE
+            programs = (ROOT / match[1]).read_text(encoding="utf-8") + shared + SOURCE
             for option in re.findall(r" (--\w[\w-]*)", match[2]):
                 defined = re.search(rf'add(_argument)?\("{option}"', programs)
                 assert defined or option == "--help", command
