@@ -169,7 +169,7 @@ def draw_ratios():
                                 ("-", RED, "significant difference")):
         panel.plot([], style, color=color, linewidth=2.5, label=words)
     panel.set(xscale="log", xlim=(0.5, 4), ylim=(len(RATIOS) - 0.5, -0.5), yticks=[],
-              xlabel="frames until learned, divided")
+              xlabel="ratio of frames until learned")
     panel.set_xticks([0.5, 1, 2, 3, 4], ["0.5", "1", "2", "3", "4"])
     panel.minorticks_off()
     figure.legend(ncols=5, **ABOVE)
@@ -181,7 +181,7 @@ def draw_threads():
     data = load("threads")
     figure, panels = plt.subplots(2, figsize=(WIDTH, 5.4))
     titles = (f"three threads on {data['cores']} cores",
-              "three threads on one core, as the script does on Linux")
+              "three threads on one core, as in the script on Linux")
     for panel, title, (name, seconds) in zip(panels, titles, recorded_data.SECONDS.items()):
         draw_lanes(panel, [recorded_data.Event(*event) for event in data[name]], seconds)
         panel.set(title=title, xlabel="milliseconds")
