@@ -27,7 +27,7 @@ FAULTS = {
     # test_clipped.py
     "test_play_says_nothing_of_a_rate": [
         ("clipped.FallingRate.initialize", " and not self.progress.options.play", "")],
-    "test_a_clipped_update_equals_numpy": [
+    "test_clipped_updates_with_a_falling_rate_equal_numpy": [
         ("clipped.Clipping.build_update", "self.max_norm", "1e9")],
     "test_clipped_ends_where_its_rate_is_0": [
         ("clipped.FallingRate.initialize", "self.progress.max_frames > self.anneal_frames", "True"),
@@ -46,13 +46,13 @@ FAULTS = {
     # test_distributed.py
     "test_ray_uses_the_cluster_of_the_address": [
         ("distributed.start_ray", "ray.init(address,", 'ray.init("local",')],
-    "test_rays_processes_reserve_no_core": [
-        ("distributed.Supervisor.start", "num_cpus=0, max_retries=0", "num_cpus=1, max_retries=0")],
-    "test_ray_starts_no_dead_worker_again": [
-        ("distributed.Supervisor.start", "max_retries=0", "max_retries=1")],
+    "test_ray_reserves_nothing_and_restarts_nobody": [
+        ("distributed.Supervisor.start", "num_cpus=0, max_retries=0", "num_cpus=1, max_retries=0"),
+        ("distributed.Supervisor.start", "max_retries=0", "max_retries=1"),
+        ("distributed.Supervisor.start", ', scheduling_strategy="SPREAD"', "")],
     "test_the_first_line_counts_the_learners_of_all_processes": [
         ("distributed.Supervisor.start", "progress.options.workers = ", "_ = ")],
-    "test_updates_through_a_worker_equal_the_scripts": [
+    "test_updates_through_a_worker_equal_those_of_threads": [
         ("distributed.ServerProcess.__init__", "load(self.server, values)", "pass"),
         ("distributed.ServerCopy.initialize", "load(self, values)", "pass")],
     "test_frames_of_workers_and_earlier_runs_add_up": [
@@ -80,7 +80,7 @@ FAULTS = {
         ("distributed.wait_for", "raise ConnectionError(\"the", "continue  # ")],
     "test_a_worker_ends_once_the_run_is_over": [
         ("distributed.ServerProcess.end", "self.frames[\"end\"] =", "_ =")],
-    "test_once_learned_the_server_ends_the_workers": [
+    "test_once_learned_the_workers_are_told_to_end": [
         ("distributed.Supervisor.next_score", "self.server_process.end.remote()", "pass"),
         ("distributed.Supervisor.next_score", "if not self.tasks:", "if False:")],
     "test_weights_that_have_passed_are_not_replaced": [
@@ -112,6 +112,7 @@ FAULTS = {
     "test_refusals_come_before_ray_starts": [
         ("distributed.start_ray", "{a3c.reason(error)}", "{error}")],
     "test_all_processes_have_the_runs_settings": [
+        ("constants", "np.generic, ", ""),
         ("distributed.work", "vars(a3c).update(constants)", "pass"),
         ("distributed.ServerProcess.__init__", "vars(a3c).update(constants)", "pass")],
     "test_whatever_ends_a_run_leaves_no_process": [
@@ -127,7 +128,7 @@ FAULTS = {
         ("main", ", daemon=True", ""),  # Python would wait for the thread that hangs
         ("signals_stop", "progress.interrupt()",
          "(progress.interrupt(), signal.signal(signal.SIGINT, signal.default_int_handler))")],
-    "test_an_error_names_the_thread_that_failed": [
+    "test_an_error_in_a_thread_is_named_and_ends_all": [
         ("main", "{name} failed: {type(error)", "{type(error)"),
         ("Worker_thread.run", "self.progress.stop(error, self.name)", "pass"),
         ("Worker_thread.run", "except BaseException", "except Exception"),
@@ -270,7 +271,7 @@ FAULTS = {
         ("finite", "tf.tuple(gradients, control_inputs=[norm])", "gradients"),
         ("finite", "tf.check_numerics(", "(lambda norm, _: norm)("),
         ("finite", "tf.global_norm(gradients)", "gradients[0]")],
-    "test_of_updates_at_once_the_good_ones_count": [
+    "test_no_update_is_lost_when_threads_update_at_once": [
         ("finite", "tf.tuple(gradients, control_inputs=[norm])", "gradients")],
     "test_pull_and_push_copy_just_the_weights": [
         ("LocalBrain._build_graph", "[mine.assign(shared,", "[shared.assign(mine,"),
@@ -311,13 +312,13 @@ FAULTS = {
     "test_unfit_settings_are_refused_in_one_line": [
         ("memory.Remembering.__init__", "shown != (seen,)", "shown < (seen,)"),
         ("pendulum.Server._build_model", "len(self.state_scale) != a3c.NUM_STATES", "False")],
-    "test_what_goes_with_what": [
+    "test_variants_learn_with_other_kinds_of_learners": [
         ("distributed.work", "a3c.main(words, Server, *classes)", "a3c.main(words, Server)")],
     "test_unfit_classes_are_refused_in_one_line": [
         ("ga3c.main", "issubclass(server_class, synchronous.Server)", "False"),
         ("ga3c.main", "issubclass(brain_class, advantages.GAE)", "False"),
         ("distributed.main", "issubclass(server_class, synchronous.Server)", "False")],
-    "test_shared_sums_count_each_state_once": [
+    "test_normalized_py_counts_each_state_once": [
         ("LocalBrain._build_graph", "self.build_update(gradients, s)",
          "self.server.build_update(gradients)")],
     "test_the_policy_of_normalized_states_equals_numpy": [
@@ -325,7 +326,6 @@ FAULTS = {
          "ParameterServer._build_model(self.server)")],
     "test_a_layer_without_gradients_does_no_harm": [
         ("LocalBrain._build_graph", ', unconnected_gradients="zero"', "")],
-    "test_constants_may_be_numbers_of_numpy": [("constants", "np.generic, ", "")],
     "test_all_threads_end_whichever_fails_first": [
         ("ga3c.Queue.take", "and not self.progress.stopped", "")],
     # test_script.py
@@ -453,8 +453,6 @@ FAULTS = {
     "test_learners_wait_during_an_evaluation": [
         ("Progress.next_frame", 'self.wait_until(lambda: self.phase != "evaluating")', "pass"),
         ("Progress.evaluated", "notify_all", "notify")],
-    "test_a_learner_that_ends_wakes_those_who_wait_for_it": [
-        ("Progress.thread_ended", "self.changed.notify_all()", "pass")],
     "test_the_first_of_several_errors_is_kept": [
         ("Progress.stop", " and self.failure is None", ""),
         ("Progress.stop", "error is not None and ", ""),
@@ -472,6 +470,7 @@ FAULTS = {
         ("Worker_thread.run", "self.progress.thread_ended(self.name)", "pass"),
         ("Progress.thread_ended", "self.learning_threads.discard(name)", "pass")],
     "test_a_hanging_learner_is_not_awaited_forever": [
+        ("Progress.thread_ended", "self.changed.notify_all()", "pass"),
         ("Worker_thread.evaluate", ", GRACE_SECONDS", ""),
         ("Progress.wait_for_evaluation", "                        GRACE_SECONDS", ""),
         ("Progress.wait_for_evaluation", "self.frames >= self.max_frames", "False"),
@@ -481,10 +480,10 @@ FAULTS = {
         ("Progress.episode_ended", "with self.changed", "with threading.Semaphore(9)"),
         ("Checkpoint.save", "self.lock", "threading.Semaphore(9)")],  # it lets nine in
     "test_both_means_have_to_exceed_199": [
+        ("Progress.episode_ended", "LEARNED_MEAN if THRESHOLD_MEAN is None else ", ""),
         ("Progress.episode_ended", "> threshold", ">= threshold"),
         ("Worker_thread.evaluate", "mean > LEARNED_MEAN", "True")],
     "test_training_may_have_a_threshold_of_its_own": [
-        ("Progress.episode_ended", "LEARNED_MEAN if THRESHOLD_MEAN is None else ", ""),
         ("Progress.episode_ended", " if THRESHOLD_MEAN is None else THRESHOLD_MEAN", "")],
     "test_an_evaluation_keeps_the_mean_before_it": [
         ("Progress.episode_ended", 'self.phase == "training"', "True")],
@@ -493,9 +492,8 @@ FAULTS = {
     "test_the_last_episodes_may_reach_the_threshold": [
         ("Progress.wait_for_evaluation", "or not self.learning_threads,", "or True,"),
         ("Progress.wait_for_evaluation", 'self.phase == "evaluating" or not', "not")],
-    "test_an_evaluation_plays_one_version_of_the_weights": [
-        ("Worker_thread.evaluate", "brain.pull_parameter_server()", "pass")],
-    "test_weights_that_pass_are_kept_and_saved": [
+    "test_weights_that_pass_are_those_that_played": [
+        ("Worker_thread.evaluate", "brain.pull_parameter_server()", "pass"),
         ("Worker_thread.evaluate", "brain.push_parameter_server()", "pass"),
         ("Worker_thread.evaluate", "brain.server.checkpoint.save()", "pass"),
         ("Worker_thread.evaluate", "not progress.learning_threads, GRACE", "True, GRACE")],

@@ -15,8 +15,8 @@ import advantages
     (memory_pendulum, pendulum.Brain, [[1.0]] * 20, 0.9 * 0.95)])
 def test_a_loss_with_memory_has_generalized_advantages(
         put_back, rng, variant, without_memory, actions, gamma_lambda):
-    """The advantages are summed here in plain Python, with the variant's own γλ. A brain without
-    memory that is given them has the same loss, and the same gradients."""
+    """Variants with memory use GAE: its advantages are summed here in plain Python, with the
+    variant's own γλ. A brain without memory that is given them has the same loss and gradients."""
     variant.configure()
     brain = object.__new__(variant.Brain)  # its loss needs no network
     delta = rng.normal(size=20)

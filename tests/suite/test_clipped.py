@@ -13,8 +13,10 @@ import clipped
 @pytest.mark.parametrize("server_class, max_norm, frames", [
     (clipped.Clipping, 0.5, 150_000), (clipped.Clipping, 50, 150_000),
     (clipped.FallingRate, 0.5, 150_000), (clipped.Server, 0.5, 150_000),
-    (clipped.Server, 0.5, 400_000)])
-def test_a_clipped_update_equals_numpy(monkeypatch, rng, server_class, max_norm, frames):
+    (clipped.Server, 0.5, 400_000)],
+    ids=["clipped", "too small to clip", "lower rate", "clipped at a lower rate", "rate of 0"])
+def test_clipped_updates_with_a_falling_rate_equal_numpy(
+        monkeypatch, rng, server_class, max_norm, frames):
     """Gradients are clipped at a norm of 0.5 (50 clips none), the rate falls to 0, or both."""
     monkeypatch.setattr(clipped.Clipping, "max_norm", max_norm)
     built = Built(1, server_class=server_class)

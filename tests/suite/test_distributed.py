@@ -89,7 +89,7 @@ def latest_checkpoint():
     return int(latest.rpartition("-")[2]), helpers.saved_values(latest)[UPDATES]
 
 
-def test_updates_through_a_worker_equal_the_scripts(script, server_process):
+def test_updates_through_a_worker_equal_those_of_threads(script, server_process):
     """Weights, RMSProp's averages and a user's own variable are the same bit for bit, as if there
     were only threads. All workers get them."""
     first = worker(server_process)
@@ -229,15 +229,15 @@ def test_a_worker_ends_once_the_run_is_over(server_process):
         built.progress.next_frame()
 
 
-@pytest.mark.parametrize("tasks, calls", [({}, 0), ({PLAYS_ON: 1}, 1)])
-def test_once_learned_the_server_ends_the_workers(supervisor, tasks, calls):
-    """If none is left, it doesn't try: Ray would shut down before it answers, and print an
+@pytest.mark.parametrize("tasks, told", [({PLAYS_ON: 1}, 1), ({}, 0)])
+def test_once_learned_the_workers_are_told_to_end(supervisor, tasks, told):
+    """If none is left, nobody is told: Ray would shut down before there is an answer, and print an
     error."""
     supervisor.tasks, supervisor.server_process = tasks, unittest.mock.Mock()
     supervisor.server.progress.phase = "learned"
     with pytest.raises(a3c.Stopped):
         supervisor.next_score()
-    assert supervisor.server_process.end.remote.call_count == calls
+    assert supervisor.server_process.end.remote.call_count == told
 
 
 def test_weights_that_have_passed_are_not_replaced(supervisor):
@@ -304,7 +304,8 @@ def test_the_reason_of_a_worker_that_exits_is_kept(fake_ray, monkeypatch):
 
 
 def test_a_worker_keeps_the_scores_that_are_still_untold(fake_ray, monkeypatch):
-    """However few the user wants to see the mean of. Each learner may have one that is untold."""
+    """A worker keeps as many scores as it may not have told the server yet, even if the user prints
+    means of only two."""
     kept = []
     monkeypatch.setattr(a3c, "main", lambda *args: kept.append(a3c.PRINT_EPISODES))
     work(fake_ray, PRINT_EPISODES=2)
@@ -333,7 +334,8 @@ def test_a_new_run_counts_on_from_saved_frames(fake_ray, tmp_path, monkeypatch, 
 
 
 def test_only_the_starting_process_evaluates(fake_ray, tmp_path, monkeypatch, capsys):
-    """Workers go on at the threshold. The script can play what they have learned."""
+    """Workers go on at the threshold, to their last frame. The script can play what they have
+    learned."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 30)
     words = "--render none --workers 1 --seed 5 --checkpoint saved".split()
@@ -342,7 +344,7 @@ def test_only_the_starting_process_evaluates(fake_ray, tmp_path, monkeypatch, ca
     frames, updates = latest_checkpoint()
     assert f"\nLearned after {frames} frames" in out
     assert out.count("Evaluation") == 1
-    assert updates > 0.9 * 10_000 / 10  # of ten frames: in the fake Ray, workers play all frames
+    assert updates > 0.9 * 10_000 / 10  # an update in ten frames: the workers have played all
     assert a3c.main([*words, "--play"]) == LEARNED
 
 
@@ -407,16 +409,13 @@ def test_ray_uses_the_cluster_of_the_address(fake_ray, address):
     assert fake_ray.address == address
 
 
-def test_rays_processes_reserve_no_core(fake_ray):
-    """Those that reserve cores would wait for ever if there are fewer than processes."""
+def test_ray_reserves_nothing_and_restarts_nobody(fake_ray):
+    """Processes that reserve cores would wait for ever if there are fewer cores. If a worker dies,
+    the run ends; Ray itself would start it three times more. Workers use all machines (SPREAD)."""
     distributed.main(["--render", "none", "--max-frames", "50"])
-    assert [asked["num_cpus"] for asked in fake_ray.asked.values()] == [0, 0]
-
-
-def test_ray_starts_no_dead_worker_again(fake_ray):
-    """The run ends instead. Ray itself would start a call of `work` three times more."""
-    distributed.main(["--render", "none", "--max-frames", "50"])
-    assert fake_ray.asked["work"]["max_retries"] == 0
+    assert fake_ray.asked == {
+        "ServerProcess": {"num_cpus": 0},
+        "work": {"num_cpus": 0, "max_retries": 0, "scheduling_strategy": "SPREAD"}}
 
 
 def test_the_first_line_counts_the_learners_of_all_processes(fake_ray, capsys):
@@ -426,16 +425,16 @@ def test_the_first_line_counts_the_learners_of_all_processes(fake_ray, capsys):
 
 
 def test_all_processes_have_the_runs_settings(fake_ray, tmp_path, monkeypatch):
-    """Workers learn with the settings that the user has changed. Each has a seed of its own, and
-    only the process that the user has started makes files."""
-    settings, folder = [], str(tmp_path)
+    """Workers learn with the settings that the user has changed, also with NumPy's numbers. Each
+    has a seed of its own, and only the process that the user has started makes files."""
+    settings, folder = [], str(tmp_path)  # in the order in which the servers are built
 
     class Server(a3c.ParameterServer):
         def __init__(self, session, progress):
             super().__init__(session, progress)
             of_run = progress.options
             settings.append((a3c.GAMMA, of_run.seed, of_run.checkpoint, of_run.logdir))
-    monkeypatch.setattr(a3c, "GAMMA", 0.5)
+    monkeypatch.setattr(a3c, "GAMMA", np.float32(0.5))
     words = "--render none --max-frames 50 --workers 1 --processes 2 --seed 5".split()
     distributed.main([*words, "--checkpoint", folder, "--logdir", folder], Server)
     started, server_process, *workers = settings

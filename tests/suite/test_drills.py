@@ -136,20 +136,21 @@ def test_ctrl_c_twice_while_a_thread_hangs(tmp_path, saved):
 @pytest.mark.parametrize("victim, films, error", [
     ("local_thread2", False, ValueError), ("local_thread2", False, SystemExit),
     ("test_thread", False, ValueError), ("test_thread", True, ValueError)])
-def test_an_error_names_the_thread_that_failed(tmp_path, monkeypatch, saved, victim, films, error):
-    """An error in any thread ends all of them, and what was learned is saved."""
+def test_an_error_in_a_thread_is_named_and_ends_all(
+        tmp_path, monkeypatch, saved, victim, films, error):
+    """The message names the thread, all threads end, and what was learned is saved."""
     class Failing(a3c.Environment):
         def run(self):
-            self.fail(films=False)
+            self.fail(filming=False)
             return super().run()
 
         def play(self, env):
-            self.fail(films=isinstance(env, a3c.gym.wrappers.RecordVideo))
+            self.fail(filming=isinstance(env, a3c.gym.wrappers.RecordVideo))
             return super().play(env)
 
-        def fail(self, **now):
+        def fail(self, filming):
             noted.append(self.progress)
-            if threading.current_thread().name == victim and now == {"films": films}:
+            if threading.current_thread().name == victim and filming == films:
                 raise error("on purpose")
     noted = []
     monkeypatch.chdir(tmp_path)

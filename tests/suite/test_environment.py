@@ -167,6 +167,6 @@ def test_a_wrong_number_of_actions_is_noticed(monkeypatch, capsys):
     class Uncountable(a3c.Environment):
         def make(self, render_mode=None):
             env = EndsAt()
-            env.action_space = a3c.gym.spaces.Box(-1, 1, (3,))
+            env.action_space = a3c.gym.spaces.Box(-1, 1, (1,))
             return env
     Uncountable(None, None)  # raises nothing

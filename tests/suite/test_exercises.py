@@ -19,8 +19,8 @@ PAGE = Path(check.__file__).with_name("README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_our_answer_to_exercise_18_ends_returns(tmp_path, monkeypatch, rng, terminal):
-    """They end with their segment, as in the paper: of 23 steps after 10, 10 and 3. The reference
+def test_our_answer_to_exercise_18_ends_returns_early(tmp_path, monkeypatch, rng, terminal):
+    """They end with their segment, as in the paper: in 23 steps, after 10, 10 and 3. The reference
     is advantages.py, which test_advantages.py compares with formulas."""
     changed = measure_exercises.changed_script("18")
     (tmp_path / "a3c_cartpole.py").write_text(changed, encoding="utf-8")
@@ -36,7 +36,8 @@ def test_our_answer_to_exercise_18_ends_returns(tmp_path, monkeypatch, rng, term
 
 
 def test_ratios_in_answers_are_those_that_are_printed(capsys):
-    """All ratios such as "1.90 times the frames (1.71 to 2.10)" in the exercises' answers."""
+    """A ratio such as "1.90 times the frames (1.71 to 2.10)" in an exercise's answer is what
+    measure_exercises.py prints for this exercise."""
     measure_exercises.show(measure_exercises.load_runs())
     printed = capsys.readouterr().out
     found = 0
@@ -138,15 +139,13 @@ def test_check_py_says_what_is_wrong_with_a_round(says, answer, verdict):
     (0, 0.4, 0, "none, which gives 0.4 or 0."),
     (0.4, 0.24, 0.24, "With b = 0.4 each draw gives 0.24."),
     (0.6, 0.16, 0.36, "V is 0.6, which gives 0.16 or 0.36:")])
-def test_the_lessons_exercise_by_hand_is_right(b, right, left, words):
-    """Drawing right gives (1 − b) times the slope of log π(right), drawing left (0 − b) times that
-    of log π(left), each with respect to the logit of right. The average is always 0.24."""
-    def slope(log_p):
-        logit, step = np.log(0.6 / 0.4), 1e-6
-        return (log_p(logit + step) - log_p(logit - step)) / (2 * step)
-    slope_right = slope(lambda logit: -np.log(1 + np.exp(-logit)))  # of log 0.6
-    slope_left = slope(lambda logit: -np.log(1 + np.exp(logit)))  # of log 0.4
-    assert (1 - b) * slope_right == pytest.approx(right)
-    assert (0 - b) * slope_left == pytest.approx(left)
+def test_the_lessons_answer_about_a_constant_b_is_right(b, right, left, words):
+    """π(right) is 0.6, and right returns 1, left 0. A draw gives (return - b) times the slope of
+    log π(what was drawn), with respect to the logit of right. The average is always 0.24."""
+    def log_p(logit):  # of right and of left
+        return -np.log(1 + np.exp([-logit, logit]))
+    logit, step = np.log(0.6 / 0.4), 1e-6
+    slopes = (log_p(logit + step) - log_p(logit - step)) / (2 * step)
+    assert (np.array([1, 0]) - b) * slopes == pytest.approx([right, left])
     assert 0.6 * right + 0.4 * left == pytest.approx(0.24)
     assert words in page("README.md")

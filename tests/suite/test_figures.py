@@ -51,7 +51,7 @@ def test_the_picture_of_ratios_shows_what_was_measured():
     draw.plt.close(figure)
     for name, table, row, significant in (
             ("one thread ÷ eight", "cartpole", "1 thread", False),
-            ("0.92.*", "acrobot", "1 thread", False),
+            ("0.92.*", "acrobot", "1 thread", False),  # stands behind CartPole's ratio
             ("old gradients ÷ fresh ones\n.*", "ages", "Acrobot: updates in turn", True),
             ("A2C ÷ A3C", "cartpole", "8 that wait", True),
             (r"\(on Acrobot, Adam\)", "from_0", "8 that wait", True),
@@ -71,11 +71,11 @@ def test_each_measured_exercise_has_a_name():
     assert list(map(int, names)) == sorted(map(int, names))
 
 
-def test_the_constants_of_the_pictures_are_the_scripts():
-    """They are copied, because importing the script would import TensorFlow."""
-    for name in "GAMMA", "N_STEP_RETURN":
-        assert getattr(recorded_data, name) == getattr(a3c, name)
-    assert recorded_data.TIME_LIMIT == a3c.gym.spec(a3c.ENV).max_episode_steps
+def test_the_pictures_have_the_scripts_settings():
+    """recorded_data.py copies three of them, because importing the script would import TensorFlow.
+    If one of the script's changes, its copy would make wrong pictures."""
+    copies = recorded_data.GAMMA, recorded_data.N_STEP_RETURN, recorded_data.TIME_LIMIT
+    assert copies == (a3c.GAMMA, a3c.N_STEP_RETURN, a3c.gym.spec(a3c.ENV).max_episode_steps)
 
 
 def test_a_log_has_the_scores_of_all_threads_in_order(tmp_path):
@@ -93,9 +93,9 @@ def test_a_log_has_the_scores_of_all_threads_in_order(tmp_path):
     assert curves["loss/critic"].tolist() == [[25, 0.5]]
 
 
-def test_a_stretch_begins_with_each_threads_last_pull():
-    """Three threads take turns, with an event in each millisecond: pulls (even) and updates (odd).
-    So a thread pulls every six milliseconds. The picture shows ten."""
+def test_a_picture_of_threads_begins_with_their_last_pulls():
+    """It shows a few milliseconds of a run, and needs each thread's latest pull before. Here three
+    threads take turns, with an event in each millisecond: pulls (even) and updates (odd)."""
     events = [(i / 1000, i % 3, i, i % 2) for i in range(2000)]
     pulls, shown = np.split(record.stretch(events, 0.0105), [3])
     assert pulls[:, 1].tolist() == [0, 1, 2] and not pulls[:, 3].any()
@@ -129,8 +129,9 @@ def all_rewards(r, v, i, t):
 
 @pytest.mark.parametrize("row, estimate", [(0, five_rewards), (1, gae)])
 def test_errors_of_updates_equal_their_definition(rng, row, estimate):
-    """What errors.png shows is how far the gradients of updates are from those with all rewards.
-    An update has the first steps of ten episodes, or the first ten steps of one."""
+    """errors.png shows how far the gradients of updates are from those with all rewards. There are
+    two kinds of updates: with the first steps of ten episodes, or with the first ten of one. Row 0
+    of the result is for five rewards, row 1 for GAE."""
     r, v, dlogp = rng.normal(size=(3, EPISODES, 30)) * (np.arange(30) < LENGTHS[:, np.newaxis])
 
     def gradient(i, t, estimate):
@@ -150,7 +151,8 @@ def test_errors_of_updates_equal_their_definition(rng, row, estimate):
 
 
 def test_an_error_has_a_bias_and_a_noise(rng):
-    """Gradients that are 3 too large on average, with a spread of 4, are off by 5."""
+    """Gradients that are 3 too large on average, with a spread of 4 (a variance of 1 + 15), are off
+    by 5, because 3² + 4² = 5². The result: the whole error, the bias, the true mean."""
     unbiased = rng.normal(7, 1, 10 ** 6)
     found = recorded_data.error_of(unbiased + rng.normal(3, np.sqrt(15), 10 ** 6), unbiased)
     assert found == pytest.approx((5, 3, 7), abs=0.02)

@@ -45,7 +45,7 @@ def test_speeds_are_measured_between_two_lines_of_a_run(monkeypatch):
 
 
 def test_the_scripts_speed_is_read_from_its_lines():
-    """A real run of two threads is neither infinitely fast nor slow."""
+    """speeds.py understands what the script prints. The bounds are wide: machines differ."""
     assert 100 < speeds.after_fifty_episodes(SCRIPT, 4000, "--workers", 2) < 10 ** 7
 
 
@@ -72,7 +72,7 @@ def test_a_program_that_reaches_100_early_is_noticed():
 def test_clipping_py_counts_the_updates_of_a_run(put_back):
     """No gradient exceeds an infinite norm. Some updates have a large gradient, some the end of an
     episode, and some both."""
-    run = clipping.run(0, "all", np.inf, 1)
+    run = clipping.run(0, which="all", limit=np.inf, rate=1)
     assert run.above == 0 < run.large_ends <= min(run.large, run.ends)
     assert run.ends < run.updates < run.frames and run.largest_v > 0.5
 
@@ -81,7 +81,7 @@ def test_clipping_py_clips_the_updates_it_is_told_to(put_back, monkeypatch):
     """All, those with the end of an episode, and the others make three different runs. With one
     learner they would otherwise be equal."""
     monkeypatch.setattr(a3c, "N_WORKERS", 1)
-    runs = [clipping.run(0, which, 0.25, 1) for which in ("all", "end", "no end", "end")]
+    runs = [clipping.run(0, which, limit=0.25, rate=1) for which in ("all", "end", "no end", "end")]
     assert len(set(runs)) == 3 and runs[1] == runs[3] and all(run.above > 0 for run in runs)
 
 
@@ -94,7 +94,7 @@ def test_forgetting_py_evaluates_after_every_2000_frames(monkeypatch, put_back):
         assert progress.phase == phase
     monkeypatch.setattr(forgetting, "FRAMES", 6000)
     found = forgetting.record(0, 1, two_worlds.Environment, 10 ** 6)
-    *scores, share = np.array(found).T
+    *scores, share = np.array(found).T  # in each world, and the share of episodes in world 1
     assert len(found) == 2 and all(8 <= x <= 200 for x in np.ravel(scores))
     assert set(share) in ({0.0}, {1.0})
 
@@ -140,17 +140,18 @@ def test_exercises_are_measured_only_by_number(monkeypatch, capsys):
     assert "--measure needs the NUMBER" in capsys.readouterr().err
 
 
-def test_only_what_is_missing_is_measured(tmp_path):
-    """A measurement that was interrupted goes on, and its cases take turns."""
-    path, measured = tmp_path / "data.json", []
+def test_a_measurement_goes_on_where_it_was_interrupted(tmp_path):
+    """Only what is missing is measured: run 0 of each case, then run 1, and so on. Here Ctrl-C ends
+    the first attempt at its third run."""
+    path, wanted = tmp_path / "data.json", {"a": 4, "b": 3, "c": 1}
     run_statistics.keep({"a": [[0], [1]], "b": [[0]]}, path)
-
-    def measure(case, i):
-        measured.append((case, i))
-        return [i]
+    measure = unittest.mock.Mock(side_effect=[[0], [1], KeyboardInterrupt, [2], [2], [3]])
+    with pytest.raises(KeyboardInterrupt):
+        run_statistics.measure_missing(path, wanted, measure)
     for _ in range(2):  # the second time, nothing is missing
-        run_statistics.measure_missing(path, {"a": 4, "b": 3, "c": 1}, measure)
-    assert measured == [("c", 0), ("b", 1), ("a", 2), ("b", 2), ("a", 3)]
+        run_statistics.measure_missing(path, wanted, measure)
+    assert [call.args for call in measure.call_args_list] == [
+        ("c", 0), ("b", 1), ("a", 2), ("a", 2), ("b", 2), ("a", 3)]
     found = {"a": [[0], [1], [2], [3]], "b": [[0], [1], [2]], "c": [[0]]}
     assert run_statistics.load(path) == found
 

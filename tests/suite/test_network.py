@@ -55,7 +55,7 @@ def test_updates_equal_numpy(built, rng):
     assert all(map(same, stale, built.values(copies)))
 
 
-def test_the_losses_in_the_curves_equal_numpys(built, rng, points):
+def test_the_curves_losses_equal_numpy(built, rng, points):
     """The curves show the parts of the loss, each averaged over the samples, and the gradient's
     norm."""
     brain, samples = built.brains[0], batch(rng)
@@ -97,8 +97,8 @@ def test_a_bad_gradient_changes_nothing(built, rng, points, number):
     assert not same(everything(built.server), before)
 
 
-def test_of_updates_at_once_the_good_ones_count(rng):
-    """Four threads lose none of them, and the updates that aren't finite move nothing."""
+def test_no_update_is_lost_when_threads_update_at_once(rng):
+    """All updates of four threads count, except for those that aren't finite."""
     built, samples, barrier = Built(4), batch(rng), threading.Barrier(4)
     weights = built.values(built.server.weights)
     squares = [np.ones_like(w) for w in weights]
@@ -143,9 +143,8 @@ def test_a_graph_call_is_prepared_once():
 
 
 def test_a_brain_with_too_many_layers_is_refused():
-    """A pull could not fill a layer that the server doesn't have, even one that its update doesn't
-    use."""
-    class Server(a3c.ParameterServer):
+    """A pull could not fill a layer that the server doesn't have."""
+    class Server(a3c.ParameterServer):  # one whose own strict zip doesn't refuse it first
         build_update = staticmethod(lambda gradients: tf.no_op())
 
     class Brain(a3c.LocalBrain):

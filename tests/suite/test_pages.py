@@ -216,7 +216,7 @@ def forms(text):
     return {re.sub(r"\d+", "0", line) for line in text.splitlines() if line != "…"}
 
 
-def test_the_output_shown_is_a_real_runs(tmp_path):
+def test_the_output_shown_is_that_of_a_real_run(tmp_path):
     """What stands under "What you will see" is what is printed, line by line, but for the
     numbers."""
     command = re.search(r"`python (a3c_cartpole\.py --seed \d+ [^`]+)`", SENTENCES)[1].split()

@@ -86,11 +86,10 @@ def test_pongs_paddle_goes_up_and_down(environment):
     assert up < down > up_again
 
 
-def test_games_of_pong_begin_differently(put_back):
+def test_games_of_pong_begin_differently(environment):
     """Each seed waits for another number of frames, as Atari's games are usually played. Otherwise
     all games would be alike."""
-    pong.configure()
-    environment, begun = pong.Environment(unittest.mock.Mock(), unittest.mock.Mock()), set()
+    begun = set()
     for seed in range(5):
         environment.env.reset(seed=seed)
         begun.add(environment.env.unwrapped.ale.getEpisodeFrameNumber())

@@ -111,7 +111,9 @@ def test_unfit_settings_are_refused_in_one_line(
         rightly(*args)
         monkeypatch.setattr(owner, name, value)
     monkeypatch.setattr(variant, "configure", configure_wrongly)
-    assert re.search(error, refusal(capsys, main=lambda words, server: variant.main(words)))
+    def main(words, server_class):  # with the variant's own server
+        return variant.main(words)
+    assert re.search(error, refusal(capsys, main=main))
 
 
 # What goes with what
@@ -123,8 +125,9 @@ REFUSED = [(memory, ga3c), (memory_pendulum, ga3c)]
 
 @pytest.mark.parametrize("variant, program", [
     pair for pair in itertools.product(LEARNED_THERE, TOGETHER) if pair not in REFUSED])
-def test_what_goes_with_what(given_to_main, fake_ray, variant, program):
-    """With a variant's classes the other program trains every weight, too briefly to learn."""
+def test_variants_learn_with_other_kinds_of_learners(given_to_main, fake_ray, variant, program):
+    """All pairs but REFUSED: with a variant's classes the other program trains every weight, though
+    too briefly to reach a score."""
     status, server = run("--max-frames", 100, "--workers", 2, main=program.main,
                          **given_to_main(variant))
     assert status == NOT_LEARNED
@@ -165,7 +168,7 @@ def normalized():
 
 
 @pytest.mark.parametrize("program", [a3c, synchronous, ga3c, distributed])
-def test_shared_sums_count_each_state_once(normalized, fake_ray, program):
+def test_normalized_py_counts_each_state_once(normalized, fake_ray, program):
     """The page's normalized.py sums up the states that are trained with, and their squares, with
     all kinds of learners. A round of learners that wait adds its mean."""
     class Brain(normalized[1]):
@@ -225,13 +228,6 @@ def test_a_layer_without_gradients_does_no_harm(fake_ray, program):
     unused, *used = server.session.run(server.weights)
     assert status == NOT_LEARNED and np.array_equal(unused, server.first[0])
     assert not np.array_equal(used[-1], server.first[-1])
-
-
-def test_constants_may_be_numbers_of_numpy(monkeypatch):
-    """The processes of distributed.py would otherwise learn with the default, not with the user's
-    np.float32."""
-    monkeypatch.setattr(a3c, "GAMMA", np.float32(0.5))
-    assert a3c.constants()["GAMMA"] == 0.5
 
 
 # Threads

@@ -36,7 +36,7 @@ def test_only_others_make_a_gradient_old(recording):
     if learners == 1:
         assert not ages.any()
     else:
-        assert 0 == ages.min() < ages.mean() <= learners - 1
+        assert 0 == ages.min() < ages.mean() <= learners - 1  # each makes one older for the others
 
 
 def test_a_recording_is_summed_up_in_shares(monkeypatch):
@@ -44,4 +44,4 @@ def test_a_recording_is_summed_up_in_shares(monkeypatch):
     events = [timeline.Event(0.0, 0, 10 - age, 11) for age in (0, 0, 0, 25, 3)]
     pull = timeline.Event(0.0, 0, 10, 0)
     monkeypatch.setattr(timeline, "record", lambda *args: [pull, *events])
-    assert timeline.summarize() == (5.6, 60, 20)
+    assert timeline.summarize() == timeline.Ages(mean=5.6, fresh=60, old=20)

@@ -1,7 +1,6 @@
 """Progress and Worker_thread: counts, the threshold, evaluations, stops."""
 import contextlib
 import threading
-import types
 import unittest.mock
 
 import pytest
@@ -87,19 +86,6 @@ def test_learners_wait_during_an_evaluation():
     assert (frames_before, progress.frames) == (0, 3)
 
 
-@may_hang
-def test_a_learner_that_ends_wakes_those_who_wait_for_it():
-    """The test thread waits for the last learner's end, and in synchronous.py a round for any's."""
-    built = Built(2)
-    waiting = asleep(built.progress, lambda: built.progress.wait_until(
-        lambda: len(built.progress.learning_threads) == 1))
-    built.learners[0].learn = unittest.mock.Mock(side_effect=a3c.Stopped)
-    built.learners[0].run()
-    waiting.join(timeout=5)
-    assert not waiting.is_alive()
-    assert built.progress.failure is None and not built.progress.stopped  # Stopped is no error
-
-
 def test_the_first_of_several_errors_is_kept():
     """It is kept with its thread's name. Neither a plain stop nor the Stopped that it causes is an
     error."""
@@ -142,7 +128,9 @@ def test_ctrl_c_wakes_whoever_waits():
     waiting.join()
 
 
-@pytest.mark.parametrize("method, wanted", [("learn", ["Seed", "Not"]), ("test", ["Seed"])])
+@pytest.mark.parametrize("method, wanted", [
+    ("learn", ["Seed", "Not"]),  # "Not learned after ..."
+    ("test", ["Seed"])])
 @may_hang
 def test_a_run_ends_with_its_threads(monkeypatch, first_words, method, wanted):
     """It is over once all its learners, or its test thread, have returned, here at once."""
@@ -217,13 +205,12 @@ def test_both_means_have_to_exceed_199(first_words, scores, evaluation_mean, wan
     assert (built.progress.phase == "learned") == ("Learned" in wanted)
 
 
-@pytest.mark.parametrize("threshold", [None, 205])
-def test_training_may_have_a_threshold_of_its_own(monkeypatch, threshold):
-    """A mean of 200 exceeds LEARNED_MEAN, which counts without THRESHOLD_MEAN, but not 205."""
-    monkeypatch.setattr(a3c, "THRESHOLD_MEAN", threshold)
+def test_training_may_have_a_threshold_of_its_own(monkeypatch):
+    """A mean of 200 exceeds LEARNED_MEAN, but not a THRESHOLD_MEAN of 205."""
+    monkeypatch.setattr(a3c, "THRESHOLD_MEAN", 205)
     progress = a3c.Progress(options())
     reach_threshold(progress)
-    assert progress.phase == ("training" if threshold else "evaluating")
+    assert progress.phase == "training"
 
 
 def test_an_evaluation_keeps_the_mean_before_it():
@@ -264,10 +251,9 @@ def test_the_last_episodes_may_reach_the_threshold(first_words):
     assert first_words == ["Threshold", "Evaluation", "Learned"] and not left
 
 
-@pytest.fixture
-def evaluation():
-    """An evaluation that passes, while a learner writes weights of 77 during its episodes, and of
-    88 before it ends. Notes all weights that play, and those that are saved."""
+def test_weights_that_pass_are_those_that_played():
+    """While learners still write other weights, 77 during the episodes and 88 when they end, the
+    evaluation plays with those of its beginning, and these are kept and saved."""
     built = Built(1)
     server, brain = built.server, built.tester.environment.agent.brain
     first, played, saved = built.values(server.weights), [], []
@@ -285,19 +271,7 @@ def evaluation():
     server.checkpoint.save = lambda: saved.append(built.values(server.weights))
     reach_threshold(built.progress)
     built.tester.evaluate()
-    return types.SimpleNamespace(first=first, played=played, saved=saved,
-                                 last=built.values(server.weights),
-                                 learners=built.progress.learning_threads)
-
-
-def test_an_evaluation_plays_one_version_of_the_weights(evaluation):
-    """It plays the server's weights of its beginning, whatever learners still write."""
-    assert len(evaluation.played) == 10
-    assert all(same(weights, evaluation.first) for weights in evaluation.played)
-
-
-def test_weights_that_pass_are_kept_and_saved(evaluation):
-    """The server gets them back, once no learner can write any more."""
-    [saved] = evaluation.saved
-    assert not evaluation.learners
-    assert same(saved, evaluation.first) and same(evaluation.last, evaluation.first)
+    assert not built.progress.learning_threads  # so nobody writes any more
+    assert len(played) == 10 and len(saved) == 1
+    for weights in *played, *saved, built.values(server.weights):
+        assert same(weights, first)
