@@ -11,7 +11,7 @@ import recorded_data
 import compare
 import measure_exercises as exercises
 import run_statistics
-from film import BLUE, GREEN, GREY, ORANGE, PINK, RED, image
+from film import BLUE, GREEN, GREY, ORANGE, PINK, VERMILION, image
 from recorded_data import HERE, ROOT, SMALL, load, networks, smooth
 from reference import forward
 from run_statistics import column
@@ -49,7 +49,7 @@ def draw_run():
     top.plot(*curves["mean"].T, color="black", linewidth=2, label="mean of the last 50")
     top.axhline(threshold, color=GREY, linestyle="--", linewidth=0.8, label="threshold")
     passed = evaluations[:, 1] > threshold
-    for chosen, color, word in (~passed, RED, "failed"), (passed, GREEN, "passed"):
+    for chosen, color, word in (~passed, VERMILION, "failed"), (passed, GREEN, "passed"):
         top.plot(*evaluations[chosen].T, "D", color=color, markeredgecolor="black",
                  markersize=7, zorder=3, label=f"evaluation {word}")
     top.xaxis.set_major_formatter(THOUSANDS)
@@ -115,12 +115,12 @@ def draw_exercises():
         for y in height[np.isinf(frames)]:
             panel.plot(limit, y, "x", color=GREY, alpha=0.6, markersize=5)
         ratio, low, high, p = compared[number, "frames"]
-        color = (GREEN if ratio < 1 else RED) if p < 0.05 else "black"
+        color = (GREEN if ratio < 1 else VERMILION) if p < 0.05 else "black"
         if np.isfinite(low):
             panel.plot([low, min(high, limit)], [row, row], color=color, linewidth=2.5)
         if np.isfinite(ratio):
             panel.plot(ratio, row, "o", color=color, markersize=7)
-    for style, color, words in (("o-", "black", "no difference shown"), ("o-", RED, "slower"),
+    for style, color, words in (("o-", "black", "not significant"), ("o-", VERMILION, "slower"),
                                 ("o-", GREEN, "faster"), (".", GREY, "a pair of runs"),
                                 ("x", GREY, "didn't learn")):
         panel.plot([], style, color=color, linewidth=2.5, label=words)
@@ -159,14 +159,14 @@ def draw_ratios():
                    transform=panel.get_yaxis_transform())
         for case, marker, y in zip(cases, "os", (row - 0.17, row + 0.17)):
             ratio, low, high, p = compared[case]
-            color = RED if p < 0.05 else "black"
+            color = VERMILION if p < 0.05 else "black"
             panel.plot([low, high], [y, y], color=color, linewidth=2.5)
             panel.plot(ratio, y, marker, color=color, markersize=7)
             panel.text(4.1, y, f"{ratio:.2f} ({low:.2f} to {high:.2f})", color=color, fontsize=9,
                        va="center")
     for style, color, words in (("o", GREY, "CartPole"), ("s", GREY, "Acrobot"),
-                                ("-", "black", "no difference shown"),
-                                ("-", RED, "significant difference")):
+                                ("-", "black", "not significant"),
+                                ("-", VERMILION, "significant")):
         panel.plot([], style, color=color, linewidth=2.5, label=words)
     panel.set(xscale="log", xlim=(0.5, 4), ylim=(len(RATIOS) - 0.5, -0.5), yticks=[],
               xlabel="ratio of frames until learned")
@@ -186,7 +186,7 @@ def draw_threads():
         draw_lanes(panel, [recorded_data.Event(*event) for event in data[name]], seconds)
         panel.set(title=title, xlabel="milliseconds")
     panels[0].plot([], "|", color="black", markersize=11, label="update")
-    panels[0].plot([], marker="$2$", color=RED, linestyle="", label="its age")
+    panels[0].plot([], marker="$2$", color=VERMILION, linestyle="", label="its age")
     for shade, label in (0.0, "older weights"), (0.5, "newer"), (1.0, "newest"):
         panels[0].plot([], "s", color=plt.cm.viridis(shade), markersize=10, label=label)
     figure.legend(ncols=5, **ABOVE)
@@ -215,7 +215,7 @@ def draw_lanes(panel, events, seconds):
         panel.plot([time, time], [lane - 0.31, lane + 0.31], color="black", linewidth=1)
         if age or seconds < 0.01:  # on one core the fresh ones stand too close together
             panel.text(time, lane + 0.34, f"{age:.0f}", ha="center", va="top", fontsize=9,
-                       color=RED if age else GREY, weight="bold" if age else "normal")
+                       color=VERMILION if age else GREY, weight="bold" if age else "normal")
     for lane, name in enumerate(["server", "thread 1", "thread 2", "thread 3"]):
         panel.text(-0.01, lane, name, ha="right", va="center", fontsize=9,
                    transform=panel.get_yaxis_transform())
@@ -284,7 +284,7 @@ def draw_worlds():
         panel.set(ylim=(0, 232), yticks=[0, 100, 200])
     panels[one].plot([], color=BLUE, label="score in world 1")
     panels[one].plot([], color=ORANGE, label="score in world −1 (strip: episodes in it)")
-    for case, color in (one, "black"), (eight, GREEN), (same, RED):
+    for case, color in (one, "black"), (eight, GREEN), (same, VERMILION):
         worse = data[case][:, :, :2].min(axis=2).astype(float)
         panels["all"].plot(frames, worse.mean(axis=0), color=color, linewidth=2.2,
                            label=case.split(",")[0])

@@ -8,9 +8,10 @@ from recorded_data import load, networks
 from reference import forward
 from translate import translate
 
-BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"  # Okabe and Ito's palette
+# Okabe and Ito's palette
+BLUE, ORANGE, GREEN, VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 PINK, GREY = "#CC79A7", "#767676"
-STEPS = 208
+STEPS = 208  # of an episode, at most 200, and of the pause after it
 
 
 def image(figure, dpi):
@@ -31,6 +32,7 @@ def draw(path, language):
     plt.close(figure)
     palette = pictures[-1].quantize(48, Image.Quantize.MAXCOVERAGE)  # this keeps white white
     pictures = [x.quantize(palette=palette, dither=Image.Dither.NONE) for x in pictures]
+    # A picture shows for 80 ms. Its two steps would take 40 ms at full speed.
     pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=80, loop=0)
 
 
@@ -56,8 +58,9 @@ class Column:
 
         policy.set(xlim=(-0.5, 1.5), ylim=(-1, 1))
         policy.text(-0.5, 0, translate("π(left)", language), color=BLUE, va="center")
-        policy.text(1.5, 0, translate("π(right)", language), color=RED, va="center", ha="right")
-        self.bars = policy.barh([0, 0], [1, 1], color=[RED, BLUE], height=1)
+        policy.text(1.5, 0, translate("π(right)", language), color=VERMILION, va="center",
+                    ha="right")
+        self.bars = policy.barh([0, 0], [1, 1], color=[VERMILION, BLUE], height=1)
         policy.plot([0.5, 0.5], [-0.8, 0.8], color="black", linewidth=1.2)  # one half
 
         values.set(xlim=(-30, STEPS), ylim=(-1.5, 0.6))

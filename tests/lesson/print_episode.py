@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import a3c_cartpole as a3c
 
 COLUMNS = "step", "r", "memory", "new samples (step: target)", "queue", "update", "pull"
-FORM = "{:>4} {:>3}  {:12} {:43} {:>5}  {:8} {}"
+FORM = "{:>4} {:>3}  {:11} {:50} {:>5}  {:7} {}"
 
 
 def row(step, r, memory, new, queue):
@@ -39,7 +39,7 @@ class Brain(a3c.LocalBrain):
     def update_parameter_server(self):
         queued = len(self.train_queue)
         super().update_parameter_server()
-        self.table[-1]["update"] = f"with {queued}" if not self.train_queue else "waits"
+        self.table[-1]["update"] = f"with {queued}"
 
     def pull_parameter_server(self):
         super().pull_parameter_server()

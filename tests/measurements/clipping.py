@@ -1,9 +1,9 @@
 """Does V run away if gradients are clipped? python tests/measurements/clipping.py [--measure]
 
 For each way of clipping, runs of clipped.py: how many don't learn, and how large |V| gets in an
-update, although no return exceeds 1. Also: how many gradients are clipped, and what share of the
-large ones belongs to updates with the end of an episode. The results go into data/clipping.json.
-Without --measure it only shows them.
+update, although no return exceeds 1. Also: how many gradients are above the norm, and what share of
+the large ones belongs to updates with the end of an episode. The results go into
+data/clipping.json. Without --measure it only shows them.
 """
 import collections
 import contextlib

@@ -18,7 +18,7 @@ FIRST_SEED = {"tuned": 50}
 LIMIT = 400_000  # frames; a run that needs more hasn't learned (in two worlds, 300,000)
 # The frames that a run took to learn (None: it didn't), and its evaluations that failed
 Run = collections.namedtuple("Run", "frames failed")
-# The words of which a table's rows are named: what run_program.py and compare_learners.py are told
+# {a word in the name of a row: what run_program.py and compare_learners.py are told}
 OPTIONS = {
     "CartPole": "--task cartpole", "Acrobot": "--task acrobot",
     "two worlds": "--task worlds --max-frames 300000",
@@ -44,7 +44,7 @@ WITH_RMSPROP = [
     "1 thread, rate × ½", "1 thread, rate × 2", "1 thread, rate × 4",
     "8 threads, rate × ½", "8 threads, rate × 2", "8 threads, rate × 4",
     "8 that wait, rate × ½", "8 that wait, rate × 2", "8 that wait, rate × 4"]
-# {name: (words that all rows share, {a row: the rows that are compared with it, and itself})}
+# {name: (words that all rows share, {a row: the rows compared with it, perhaps with itself})}
 TABLES = {
     "cartpole": ("CartPole", {"8 threads": [
         *WITH_RMSPROP, "8 that wait, rate × 8", "8 threads, all cores"]}),
@@ -159,7 +159,8 @@ def rows(table):
         yield "| {} | {} of {} | {} | {} | {} |".format(
             row, np.isfinite(frames).sum(), len(found),
             f"{median:,.0f}" if np.isfinite(median) else "–",  # fewer than half have learned
-            run_statistics.ratio_in_words(*ratios[row]) if row in ratios else "1",
+            run_statistics.ratio_in_words(*ratios[row]) if row in ratios else
+            "–" if row in references(table) else "1",  # "–": runs are missing
             run_statistics.failed_in_words([run.failed for run in found]))
 
 

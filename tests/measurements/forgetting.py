@@ -52,7 +52,7 @@ def record(seed, workers, environment_class, block):
     class Environment(environment_class):
         def run(self):
             score = super().run()
-            played.append(self.world)
+            played.append(self.env.unwrapped.world)  # self.world may be the next episode's already
             return score
 
     class Worker(a3c.Worker_thread):

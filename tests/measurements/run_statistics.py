@@ -25,8 +25,11 @@ def load(path):
 
 
 def keep(results, path):
+    """Write a file with a line for each case. If this is interrupted, the old one stays."""
     text = json.dumps(results, separators=(",", ":"))
-    path.write_text(text.replace("],\"", "],\n\"") + "\n")
+    new = path.with_suffix(".new")
+    new.write_text(text.replace("],\"", "],\n\"") + "\n")
+    new.replace(path)
 
 
 def measure_missing(path, wanted, measure):
@@ -38,7 +41,6 @@ def measure_missing(path, wanted, measure):
                    if len(found.setdefault(case, [])) == i < number]
         for case in missing:
             found[case].append(measure(case, i))
-        if missing:
             keep(found, path)
 
 

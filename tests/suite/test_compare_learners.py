@@ -135,3 +135,15 @@ def test_taking_turns_sets_the_age_of_gradients(in_turn, age):
     assert all((a + 1) % 3 == b for a, b in zip(updates, updates[1:]))
     ages = timeline.ages(events)[:200]
     assert np.bincount(ages).argmax() == max(ages) == age
+
+
+def test_a_row_that_cannot_be_compared_has_no_ratio(monkeypatch):
+    """Its runs or its reference's aren't all measured yet. Only the reference itself has a 1."""
+    runs = {row: [compare.Run(30_000 + 100 * n + i * i, 0) for i in range(9)]
+            for n, row in enumerate(compare.cases("tuned"))}
+    reference, compared, *_ = runs
+    del runs[compared][5:]
+    monkeypatch.setattr(compare, "load_runs", lambda table: runs)
+    first, second, *_ = compare.rows("tuned")
+    assert first == f"| {reference} | 9 of 9 | 30,016 | 1 | 0 |"
+    assert second == f"| {compared} | 5 of 5 | 30,104 | – | 0 |"

@@ -47,7 +47,7 @@ def test_the_picture_of_ratios_shows_what_was_measured():
     figure = draw.draw_ratios()
     texts = figure.axes[0].texts
     shown = "\n".join(text.get_text() for text in texts)
-    orange = {text.get_text() for text in texts if text.get_color() == draw.RED}
+    orange = {text.get_text() for text in texts if text.get_color() == draw.VERMILION}
     draw.plt.close(figure)
     for name, table, row, significant in (
             ("one thread ÷ eight", "cartpole", "1 thread", False),

@@ -99,6 +99,16 @@ def test_forgetting_py_evaluates_after_every_2000_frames(monkeypatch, put_back):
     assert set(share) in ({0.0}, {1.0})
 
 
+def test_forgetting_py_knows_the_world_of_each_episode(monkeypatch, put_back):
+    """Here it evaluates after every episode, and the thread switches worlds after every third."""
+    monkeypatch.setattr(forgetting, "EVERY", 1)
+    monkeypatch.setattr(forgetting.Progress, "due", 1)
+    monkeypatch.setattr(forgetting, "FRAMES", 200)
+    _, _, in_world_1 = np.transpose(forgetting.record(0, 1, two_worlds.Environment, 3))
+    first = in_world_1[0]
+    assert in_world_1[:6].tolist() == 3 * [first] + 3 * [1 - first]
+
+
 def test_forgetting_py_goes_on_where_it_stopped(monkeypatch, tmp_path):
     """Two seeds are kept, and of four only the other two are recorded."""
     seeds = []
@@ -123,8 +133,8 @@ def test_forgetting_py_sums_up_a_run():
     assert worse == pytest.approx((10 * 200 + 20 * 10) / 30)  # evaluations from 40,000 frames on
 
 
-def test_ctrl_c_ends_a_measurement_without_a_traceback(monkeypatch):
-    """benchmark.py is what readers run for the exercises."""
+def test_ctrl_c_ends_benchmark_py_without_a_traceback(monkeypatch):
+    """It is what readers run for the exercises."""
     monkeypatch.setattr(sys, "argv", ["benchmark.py"])
     monkeypatch.setattr(benchmark, "learning", unittest.mock.Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(BaseException) as raised:
@@ -142,7 +152,7 @@ def test_exercises_are_measured_only_by_number(monkeypatch, capsys):
 
 def test_a_measurement_goes_on_where_it_was_interrupted(tmp_path):
     """Only what is missing is measured: run 0 of each case, then run 1, and so on. Here Ctrl-C ends
-    the first attempt at its third run."""
+    the first attempt at its third run, and the two before it are kept."""
     path, wanted = tmp_path / "data.json", {"a": 4, "b": 3, "c": 1}
     run_statistics.keep({"a": [[0], [1]], "b": [[0]]}, path)
     measure = unittest.mock.Mock(side_effect=[[0], [1], KeyboardInterrupt, [2], [2], [3]])
