@@ -107,7 +107,7 @@ def stretch(events, seconds):
     time, thread, _, made = events.T
     starts = time[500:-500]  # by then each thread has pulled
     counts = np.searchsorted(time, starts + seconds) - np.searchsorted(time, starts)
-    time -= starts[np.argsort(counts)[len(counts) // 2]]
+    events[:, 0] -= starts[np.argsort(counts)[len(counts) // 2]]  # and with it `time`, a view
     before = [events[(time <= 0) & (thread == i) & (made == 0)][-1] for i in range(3)]
     return np.concatenate([before, events[(time > 0) & (time < seconds)]])
 
@@ -133,7 +133,7 @@ def rollouts(weights, rng, state, number):
         n = len(actions)
         p, v[i, :n] = forward(weights, states[:-1])
         dlogp[i, :n] = actions - p[:, 1]
-        r[i, n - 1] = -1 if STEP + n < TIME_LIMIT - 1 else 1
+        r[i, n - 1] = -1 if STEP + n < a3c.GOOD_STEPS else 1
     return r, v, dlogp
 
 
@@ -143,7 +143,8 @@ def record_rollouts(seed):
     s, (_, weights) = STATE, networks()["halfway"]
     r, v, dlogp = rollouts(weights, np.random.default_rng(seed), s, ROLLOUTS)
     returns = r @ GAMMA ** np.arange(r.shape[1])
-    bootstrapped = GAMMA ** N_STEP_RETURN * v[:, N_STEP_RETURN]  # all last longer than that
+    # The five rewards before V are 0, because no episode ends so soon.
+    bootstrapped = GAMMA ** N_STEP_RETURN * v[:, N_STEP_RETURN]
     pushes = dlogp[:, 0] * [returns, returns - v[:, 0], bootstrapped - v[:, 0]]
     keep("rollouts", {"state": s, "pushes": np.float32(pushes)})
 
