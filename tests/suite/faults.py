@@ -105,7 +105,7 @@ FAULTS = {
     "test_a_worker_uses_only_allowed_cores": [("distributed.work", "core % len(cores)", "0")],
     "test_a_new_run_counts_on_from_saved_frames": [
         ("distributed.Supervisor.start", "progress.frames, server", "0, server")],
-    "test_only_the_starting_process_evaluates": [("distributed.work", 'float("inf")', "30")],
+    "test_workers_play_on_at_the_threshold": [("distributed.work", 'float("inf")', "30")],
     "test_play_uses_the_users_own_classes": [
         ("distributed.main", "brain_class, agent_class, Scores)",
          "environment_class=Environment)"),
@@ -399,7 +399,7 @@ FAULTS = {
         ("Checkpoint.restore", "shapes.get(v.op.name) != v.shape", "False"),
         ("Checkpoint.restore", "latest is None", "False"),
         ("Checkpoint.restore", '("checkpoint", "model-")', '"checkpoint"')],
-    "test_impossible_films_are_refused": [("main", "prepare_films(options)", "pass")],
+    "test_films_that_cannot_be_made_are_refused": [("main", "prepare_films(options)", "pass")],
     "test_films_need_an_ffmpeg_that_works": [
         ("prepare_films", "check=True", "check=False"),
         ("prepare_films", "except Exception", "except ImportError")],

@@ -333,9 +333,10 @@ def test_a_new_run_counts_on_from_saved_frames(fake_ray, tmp_path, monkeypatch, 
         steps.clear()
 
 
-def test_only_the_starting_process_evaluates(fake_ray, tmp_path, monkeypatch, capsys):
-    """Workers go on at the threshold, to their last frame. The script can play what they have
-    learned."""
+def test_workers_play_on_at_the_threshold(fake_ray, tmp_path, monkeypatch, capsys):
+    """The threshold is 30 here, soon reached. Workers don't stop to evaluate, but play all 10,000
+    frames. (In the fake Ray, they do so at once.) Then comes one evaluation, in the process that
+    the user has started, and the script can play the checkpoint."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 30)
     words = "--render none --workers 1 --seed 5 --checkpoint saved".split()
@@ -344,7 +345,7 @@ def test_only_the_starting_process_evaluates(fake_ray, tmp_path, monkeypatch, ca
     frames, updates = latest_checkpoint()
     assert f"\nLearned after {frames} frames" in out
     assert out.count("Evaluation") == 1
-    assert updates > 0.9 * 10_000 / 10  # an update in ten frames: the workers have played all
+    assert updates > 900  # one in ten frames
     assert a3c.main([*words, "--play"]) == LEARNED
 
 

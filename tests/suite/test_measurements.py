@@ -49,8 +49,9 @@ def test_the_scripts_speed_is_read_from_its_lines():
     assert 100 < speeds.after_fifty_episodes(SCRIPT, 4000, "--workers", 2) < 10 ** 7
 
 
-def test_a_run_of_a_program_becomes_numbers():
-    """Compared with the lines of the same run: with one worker it repeats itself."""
+def test_launch_learn_returns_what_the_run_printed():
+    """Frames, episodes, failed evaluations and scores are those of its lines. It runs twice here:
+    with one worker and one seed it repeats itself."""
     options = ("--seed", 0, "--workers", 1, "--set", "LEARNED_MEAN", 30, "--test-episodes", 3)
     result = launch.learn(0, SCRIPT, *options)
     text = "".join(line for line, _ in launch.lines(SCRIPT, *options))

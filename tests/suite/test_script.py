@@ -438,12 +438,15 @@ def test_a_checkpoint_that_does_not_fit_is_refused(
     assert contents(saved) == before
 
 
-@pytest.mark.parametrize("missing", ["moviepy", "pygame", "folder"])
-def test_impossible_films_are_refused(tmp_path, monkeypatch, capfd, missing):
-    """One line says what is missing, before anything is learned."""
-    (tmp_path / "file").write_text("text")
-    monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "file" / "folder"))  # below a file
-    monkeypatch.setitem(sys.modules, missing, None)  # as if this package were missing
+@pytest.mark.parametrize("missing", ["moviepy", "pygame", "a folder"])
+def test_films_that_cannot_be_made_are_refused(tmp_path, monkeypatch, capfd, missing):
+    """One line says what is missing, a package or the folder for films, before anything is
+    learned."""
+    if missing == "a folder":
+        (tmp_path / "a file").write_text("text")
+        monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "a file" / "a folder"))
+    else:
+        monkeypatch.setitem(sys.modules, missing, None)  # as if this package weren't installed
     monkeypatch.setattr(a3c, "open_session", None)  # nothing is prepared for learning
     line = refusal(capfd, "--render", "video")
     assert "argument --render: " in line and missing in line

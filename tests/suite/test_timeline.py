@@ -39,9 +39,11 @@ def test_only_others_make_a_gradient_old(recording):
         assert 0 == ages.min() < ages.mean() <= learners - 1  # each makes one older for the others
 
 
-def test_a_recording_is_summed_up_in_shares(monkeypatch):
-    """Of five gradients, three are fresh, one is 25 and one 3 updates old."""
-    events = [timeline.Event(0.0, 0, 10 - age, 11) for age in (0, 0, 0, 25, 3)]
-    pull = timeline.Event(0.0, 0, 10, 0)
+def test_the_table_of_ages_is_computed_from_updates(monkeypatch):
+    """Of five gradients, three are fresh, one is 25 and one 3 updates old. "Old" is more than 20. A
+    pull doesn't count."""
+    events = [timeline.Event(seconds=0, thread=0, pulled=100 - age, made=100 + 1)
+              for age in (0, 0, 0, 25, 3)]
+    pull = timeline.Event(seconds=0, thread=0, pulled=100, made=0)
     monkeypatch.setattr(timeline, "record", lambda *args: [pull, *events])
     assert timeline.summarize() == timeline.Ages(mean=5.6, fresh=60, old=20)
