@@ -47,7 +47,7 @@ def pushes():
     """How far each of 40,000 samples from one state pushes the log-odds of "right", by three
     estimates: (a - π(right))·X, where X is the return, the return - V(s), or the script's A.
     Returns {X: pushes (40000,)}."""
-    names = "return", "return − V(s)", "5 rewards + γ⁵V(s_) − V(s), the script's A"
+    names = "return", "return − V(s)", "5 rewards + γ⁵V(s₅) − V(s), the script's A"
     return dict(zip(names, load("rollouts")["pushes"]))
 
 
