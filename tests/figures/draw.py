@@ -137,12 +137,12 @@ def draw_exercises():
 # The rows of ratios.png: what they compare, and where compare.py has it (its tables and their rows)
 RATIOS = {
     "one thread ÷ eight": [("cartpole", "1 thread"), ("acrobot", "1 thread")],
-    "old gradients ÷ fresh ones":
+    "seven updates old ÷ fresh":
         [("ages", "CartPole: updates in turn"), ("ages", "Acrobot: updates in turn")],
     "A2C ÷ A3C": [("cartpole", "8 that wait")],
-    "A2C ÷ A3C, averages from 0\n(on Acrobot, Adam)":
+    "A2C ÷ A3C, averages from 0\nA2C ÷ A3C, Adam":
         [("from_0", "8 that wait"), ("acrobot", "8 that wait")],
-    "A2C ÷ A3C, averages from 0\n(on Acrobot, Adam), best rates":
+    "A2C ÷ A3C, from 0, best rates\nA2C ÷ A3C, Adam, best rates":
         [("tuned", "CartPole, from 0: 8 that wait, rate × 2"),
          ("tuned", "Acrobot: 8 that wait, rate × 8")]}
 

@@ -52,11 +52,11 @@ def test_the_picture_of_ratios_shows_what_was_measured():
     for name, table, row, significant in (
             ("one thread ÷ eight", "cartpole", "1 thread", False),
             ("0.92.*", "acrobot", "1 thread", False),  # stands behind CartPole's ratio
-            ("old gradients ÷ fresh ones\n.*", "ages", "Acrobot: updates in turn", True),
+            ("seven updates old ÷ fresh\n.*", "ages", "Acrobot: updates in turn", True),
             ("A2C ÷ A3C", "cartpole", "8 that wait", True),
-            (r"\(on Acrobot, Adam\)", "from_0", "8 that wait", True),
+            ("A2C ÷ A3C, Adam", "from_0", "8 that wait", True),
             ("1.44.*", "acrobot", "8 that wait", True),
-            (r"\(on Acrobot, Adam\), best rates\n.*",
+            ("A2C ÷ A3C, Adam, best rates\n.*",
              "tuned", "Acrobot: 8 that wait, rate × 8", False)):
         middle, low, high, _ = compare.compared(table)[row]
         words = f"{middle:.2f} ({low:.2f} to {high:.2f})"
