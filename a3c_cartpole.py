@@ -14,8 +14,8 @@ The loss compares two things: what followed a step (five rewards, and what the c
 them) and what the critic expected before. The difference is the advantage. For step 0:
     A = r₀ + γ·r₁ + γ²·r₂ + γ³·r₃ + γ⁴·r₄ + γ⁵·V(s₅) - V(s₀)
 If A > 0, the action in s₀ becomes more likely, and if A < 0, less likely. V(s₀) moves a little
-towards the sum of the first six terms. Where the episode ends sooner, the sum ends with it, and
-no V is added.
+towards the sum of the first six terms. If the episode ends sooner, so does the sum, and no V is
+added.
 
 To follow one step, begin with `Environment.run`, an episode that a thread learns from, and read
 `Agent`, `LocalBrain` and `ParameterServer` as it calls them. `Worker_thread`, `Progress` and `main`
@@ -25,8 +25,8 @@ https://qiita.com/sugulu/items/acbc909dd9b74b043e45
 
 Not from the paper but from the tutorial: five rewards in a return (the paper takes as many as are
 left until the next update), random actions with probability ε, rewards of 0, 1 and -1, a loss
-averaged over samples, and a time limit that counts as an end. Not from the tutorial: the evaluation
-that decides when to stop.
+averaged over samples, and a time limit that counts as an end. Not from the tutorial: above all, the
+evaluation that decides when to stop.
 """
 import argparse
 import collections
@@ -136,7 +136,7 @@ class ParameterServer:
             return self.optimizer.apply_gradients(pairs, name="update")
 
     def initialize(self):
-        """Give all variables their first values, or a checkpoint's, once the graph is complete."""
+        """Give all variables their first values, or a checkpoint's, when the graph is complete."""
         self.session.run(tf.global_variables_initializer())
         self.checkpoint = Checkpoint(self)
         self.checkpoint.restore()
@@ -144,7 +144,7 @@ class ParameterServer:
 
 def layer(name, *shape):
     """The variables of one layer, [weights, biases]. shape: the weights' shape, outputs last."""
-    w = tf.get_variable(name + "/weights", shape)  # Glorot uniform; in a LocalBrain 0
+    w = tf.get_variable(name + "/weights", shape)  # Glorot uniform; zeros in a LocalBrain
     b = tf.get_variable(name + "/biases", shape[-1:], initializer=tf.zeros_initializer())
     return [w, b]
 
@@ -216,7 +216,8 @@ class LocalBrain:
         self._push = GraphCall(session, targets=push)
 
     def build_update(self, gradients, s):
-        """Returns the operation that hands a batch's gradients to the server. s: its states."""
+        """Returns the operation that hands a batch's gradients to the server. s: the states of the
+        batch."""
         return self.server.build_update(gradients)
 
     def pull_parameter_server(self):
@@ -282,7 +283,7 @@ class Agent:
         "advantage" the tutorial means looking n steps ahead). At the first update of an episode
             steps 0 1 2 3 4 5   are queued, each with five rewards
             steps 6 7 8 9       still lack rewards, and wait for the next update
-        So the last four are used with newer weights than those that chose their actions.
+        So by then the weights are newer than those that chose the last four actions.
         The paper avoids this: there, the last steps' returns have fewer rewards.
 
         s: state (4,). a: action. r: reward. s_: next state (4,). done: whether the episode is over.
@@ -441,10 +442,9 @@ class Progress:
     A run begins in the phase "training". At the threshold it is "evaluating": the learners wait
     while the test thread evaluates the policy. Then it is "learned", or "training" again.
 
-    Even `frames += 1` reads, adds and writes, and other threads may do so in between. So a thread
-    changes these values, and makes decisions that depend on several of them, only while it holds
-    the lock `changed`. While it waits for a change, it releases the lock. Reading one value takes
-    no lock.
+    Even `frames += 1` is a read, an addition and a write, and other threads may get in between. So
+    a thread holds the lock `changed` while it changes these values, or decides by several of them.
+    It releases the lock while it waits for a change. Reading one value needs no lock.
     """
     def __init__(self, options):
         self.options = options
@@ -468,7 +468,7 @@ class Progress:
 
     def next_frame(self):
         """Each step of a learner begins with this call. It waits during an evaluation, counts the
-        step, and returns how many there were before. Raises Stopped when nothing is left to do."""
+        step, and returns how many came before. Raises Stopped when nothing is left to do."""
         with self.changed:
             if self.phase == "evaluating":
                 self.wait_until(lambda: self.phase != "evaluating")
@@ -494,14 +494,14 @@ class Progress:
 
     def evaluated(self, passed):
         """The test thread has evaluated the policy. If it passed, the learners end. If not, they go
-        on, and it takes at least ten new episodes to reach the threshold again."""
+        on, and need at least ten new episodes to reach the threshold again."""
         with self.changed:
             self.phase = "learned" if passed else "training"
             self.recent.clear()
             self.changed.notify_all()
 
     def wait_until(self, condition, seconds=None):
-        """Wait until condition() holds, but at most `seconds`. Raises Stopped if all threads
+        """Wait until condition() holds, for at most `seconds`. Raises Stopped if all threads
         have to stop."""
         with self.changed:
             self.changed.wait_for(lambda: self.stopped or condition(), seconds)
@@ -537,7 +537,7 @@ class Progress:
                 self.stop()
 
     def wait_for_stop(self, seconds):
-        """Wait until all threads have to stop, but at most `seconds`. Returns whether they do."""
+        """Wait until all threads have to stop, for at most `seconds`. Returns whether they do."""
         with self.changed:
             return self.changed.wait_for(lambda: self.stopped, seconds)
 
@@ -547,7 +547,7 @@ class Progress:
             self.changed.notify_all()
 
     def add_to_curves(self, numbers):
-        """Add a point to each of these curves of TensorBoard, plotted against frames.
+        """Add a point to each of these TensorBoard curves, plotted against frames.
         numbers: {name: a number, or an array, whose mean is plotted}."""
         if self.curves is not None:
             values = [tf.Summary.Value(tag=name, simple_value=np.mean(number))
@@ -620,18 +620,17 @@ def main(argv=None, server_class=ParameterServer, brain_class=LocalBrain, agent_
 
 
 # -------------------------------------------------------------------------------------------------
-# Nothing below this line belongs to A3C: calls of the graph, the shared core, files, films and the
-# command line.
+# The rest isn't A3C: calls to the graph, the shared core, files, films and the command line.
 
 FILMS = "movie/A3C"  # each run makes a new folder here
 SAVE_SECONDS = 60  # time between two saves
 
 
 class GraphCall:
-    """A function that runs a part of the graph. Its arguments fill the inputs `feeds`, and it
-    returns the `fetches` as a list of arrays. `targets` run only for their effects. It calls a
-    private method of the session, because `Session.run` and `Session.make_callable` take four
-    times as long. The call is prepared once, at its first use."""
+    """A function that runs a part of the graph: its arguments fill `feeds`, it returns `fetches` as
+    a list of arrays, and `targets` run only for their effects. It is prepared at its first use, by
+    a private method of the session, because `Session.run` and `Session.make_callable` take four
+    times as long."""
     def __init__(self, session, feeds=(), fetches=(), targets=()):
         names = [[part.name for part in parts] for parts in (feeds, fetches, targets)]
         self.options = CallableOptions(feed=names[0], fetch=names[1], target=names[2])
@@ -730,7 +729,7 @@ class Checkpoint:
                 raise ValueError("there is no checkpoint that can be read")
             shapes = tf.train.load_checkpoint(latest).get_variable_to_shape_map()
             if any(shapes.get(v.op.name) != v.shape for v in self.variables):
-                raise ValueError("the checkpoint is of another network or optimizer")
+                raise ValueError("the checkpoint is from another network or optimizer")
             self.saver.restore(self.session, latest)
             self.progress.frames = int(latest.rpartition("-")[2])
         except Exception as error:  # a damaged file can make TensorFlow raise anything
@@ -775,7 +774,7 @@ def prepare_folder(option, folder):
 
 def prepare_films(options):
     """Find out, before anything is learned, whether films can be made and whether a window opens.
-    If no window does, SDL, with which pygame draws, gets a driver that needs no screen."""
+    If none can open, SDL (with which pygame draws) gets a driver that needs no screen."""
     options.window = False
     if options.render == "none":
         return
@@ -787,7 +786,7 @@ def prepare_films(options):
         refuse(f"argument --render: {reason(error)} (see requirements.txt, or try none)")
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # without a sound card ALSA may complain
     os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")  # OpenGL may crash beside TensorFlow
-    drivers = {"linux": "x11", "win32": "windows"}  # on macOS only the main thread may open one
+    drivers = {"linux": "x11", "win32": "windows"}  # on macOS only the main thread may do so
     if options.render != "video" and sys.platform in drivers:
         os.environ.setdefault("SDL_VIDEODRIVER", drivers[sys.platform])
         with contextlib.suppress(pygame.error):

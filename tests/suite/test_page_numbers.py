@@ -167,7 +167,7 @@ def test_every_ratio_with_an_interval_was_measured(capsys):
     ("two_worlds", "1 thread, 50 episodes", "one thread took only {} times as many frames."),
     ("cartpole", "8 that wait", "script's settings, A2C takes {} times as many frames."),
     ("from_0", "8 that wait", "averages start at 0, the ratio falls to {}."),
-    ("tuned", "CartPole, from 0: 8 that wait, rate × 2", "we tried for each, the ratio is {} ({}).")])
+    ("tuned", "CartPole, from 0: 8 that wait, rate × 2", "tried for each, the ratio is {} ({}).")])
 def test_the_lesson_says_what_learners_need(table, case, words):
     """Those with old gradients, and those that wait."""
     assert words.format(*ratio(table, case)) in LESSON
