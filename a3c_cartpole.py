@@ -201,6 +201,7 @@ class LocalBrain:
             loss = tf.reduce_mean(tf.add_n(terms))  # mean over the batch
 
         # The heart of A3C: the gradient is with respect to MY weights, but moves the SERVER'S.
+        # ("zero": for a weight that a subclass's loss doesn't use.)
         gradients = tf.gradients(loss, self.weights, name="gradient", unconnected_gradients="zero")
         gradients, norm = finite(gradients)
         update = self.build_update(gradients, s)
@@ -216,8 +217,8 @@ class LocalBrain:
         self._push = GraphCall(session, targets=push)
 
     def build_update(self, gradients, s):
-        """Returns the operation that hands a batch's gradients to the server. s: the states of the
-        batch."""
+        """Returns the operation that hands a batch's gradients to the server. s: the batch's
+        states, for subclasses."""
         return self.server.build_update(gradients)
 
     def pull_parameter_server(self):
@@ -283,7 +284,7 @@ class Agent:
         "advantage" the tutorial means looking n steps ahead). At the first update of an episode
             steps 0 1 2 3 4 5   are queued, each with five rewards
             steps 6 7 8 9       still lack rewards, and wait for the next update
-        So by then the weights are newer than those that chose the last four actions.
+        By then the weights are newer than those that chose these four actions.
         The paper avoids this: there, the last steps' returns have fewer rewards.
 
         s: state (4,). a: action. r: reward. s_: next state (4,). done: whether the episode is over.

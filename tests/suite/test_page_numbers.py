@@ -164,7 +164,7 @@ def test_every_ratio_with_an_interval_was_measured(capsys):
 @pytest.mark.parametrize("table, case, words", [
     ("ages", "Acrobot: updates in turn", "learning takes [{} times]"),
     ("ages", "Acrobot: all cores", "and {} times on two cores."),
-    ("two_worlds", "1 thread, 50 episodes", "episodes, it took only {} times as many frames."),
+    ("two_worlds", "1 thread, 50 episodes", "it even took only {} times the frames of eight."),
     ("cartpole", "8 that wait", "script's settings, A2C takes {} times as many frames."),
     ("from_0", "8 that wait", "averages start at 0, the ratio falls to {}."),
     ("tuned", "CartPole, from 0: 8 that wait, rate × 2", "tried for each, the ratio is {} ({}).")])
