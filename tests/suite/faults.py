@@ -60,9 +60,9 @@ FAULTS = {
     "test_frames_of_workers_and_earlier_runs_add_up": [
         ("distributed.ServerProcess.update", "self.frames.total() - self.frames[worker]", "0"),
         ("distributed.ServerCopy.update", "progress.frames - self.others_frames", "0")],
-    "test_an_overtaken_call_takes_no_frames_back": [
+    "test_an_overtaken_call_takes_the_server_no_frames_back": [
         ("distributed.ServerProcess.update", "max(self.frames[worker], frames)", "frames")],
-    "test_an_older_answer_takes_no_frames_back": [
+    "test_an_older_answer_takes_a_worker_no_frames_back": [
         ("distributed.ServerCopy.update", ", 0)  # answers", ", -9999)  # answers")],
     "test_frames_played_during_a_call_are_told_later": [
         ("distributed.ServerCopy.update", "self.episodes_told += episodes", "pass")],

@@ -106,8 +106,8 @@ def test_learners_in_the_same_world_change_it_together(given_by_learners):
 
 
 def test_each_row_of_compare_py_is_another_program(put_back, monkeypatch):
-    """No two rows of a table differ only in name: in the settings, or in what the main of the
-    script, of synchronous.py or of ga3c.py is given."""
+    """Any two rows of a table differ in more than their names: in the settings, or in what the main
+    of the script, of synchronous.py or of ga3c.py is given."""
     monkeypatch.setattr(two_worlds, "EPISODES", two_worlds.EPISODES)  # undone at the end
     for table in compare.TABLES:
         started = []
@@ -138,7 +138,7 @@ def test_taking_turns_sets_the_age_of_gradients(in_turn, age):
 
 
 def test_a_row_that_cannot_be_compared_has_no_ratio(monkeypatch):
-    """Its runs or its reference's aren't all measured yet. Only the reference itself has a 1."""
+    """Its runs aren't all measured yet. Only the reference itself has a 1."""
     runs = {row: [compare.Run(30_000 + 100 * n + i * i, 0) for i in range(9)]
             for n, row in enumerate(compare.cases("tuned"))}
     reference, compared, *_ = runs

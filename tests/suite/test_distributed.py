@@ -117,7 +117,7 @@ def test_frames_of_workers_and_earlier_runs_add_up(server_process):
     assert first.progress.frames == frames == 100 + 10 + 7 + 5
 
 
-def test_an_older_answer_takes_no_frames_back(server_process):
+def test_an_older_answer_takes_a_worker_no_frames_back(server_process):
     """If two answers overtake each other, a worker would otherwise go on after the end of a run."""
     built = worker(server_process)
     handle = built.server.server_process = unittest.mock.Mock()
@@ -127,7 +127,7 @@ def test_an_older_answer_takes_no_frames_back(server_process):
     assert built.progress.frames == 1000 + 10 + 10
 
 
-def test_an_overtaken_call_takes_no_frames_back(script, server_process):
+def test_an_overtaken_call_takes_the_server_no_frames_back(script, server_process):
     """Two learners of a worker may call in another order than the one in which they counted."""
     gradients = [np.zeros(w.shape) for w in script.values(script.server.weights)]
     for frames in 20, 10:
@@ -309,7 +309,7 @@ def test_a_worker_keeps_the_scores_that_are_still_untold(fake_ray, monkeypatch):
     kept = []
     monkeypatch.setattr(a3c, "main", lambda *args: kept.append(a3c.PRINT_EPISODES))
     work(fake_ray, PRINT_EPISODES=2)
-    assert kept[0] >= 100
+    assert kept[0] >= 100  # so many scores does `progress.scores` keep
 
 
 def test_a_new_run_counts_on_from_saved_frames(fake_ray, tmp_path, monkeypatch, capsys):

@@ -92,8 +92,8 @@ def test_only_the_end_is_rewarded(falls, last):
 
 
 def test_reward_and_agent_are_told_each_step(monkeypatch):
-    """They get its states, its action, and whether the episode is over, here by a time limit that
-    is no end. For another environment, `reward` is replaced."""
+    """They get its states, its action, and `done`, which is true at a time limit, too, even if V
+    still counts. A subclass's `reward` may use all of these."""
     monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", False)
     env = EndsAt()
     environment = Noting(env)

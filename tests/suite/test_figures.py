@@ -150,9 +150,9 @@ def test_errors_of_updates_equal_their_definition(rng, row, estimate):
         assert error == pytest.approx(wanted)
 
 
-def test_an_error_has_a_bias_and_a_noise(rng):
-    """Gradients that are 3 too large on average, with a spread of 4 (a variance of 1 + 15), are off
-    by 5, because 3² + 4² = 5². The result: the whole error, the bias, the true mean."""
+def test_error_of_gives_the_error_the_bias_and_the_truth(rng):
+    """Here gradients are 3 too large on average, with a spread of 4 (a variance of 1 + 15), so they
+    are off by 5, because 3² + 4² = 5². The true mean is 7."""
     unbiased = rng.normal(7, 1, 10 ** 6)
     found = recorded_data.error_of(unbiased + rng.normal(3, np.sqrt(15), 10 ** 6), unbiased)
     assert found == pytest.approx((5, 3, 7), abs=0.02)

@@ -35,7 +35,7 @@ def test_every_script_explains_its_command_line(monkeypatch, capsys, name):
 
 
 def test_speeds_are_measured_between_two_lines_of_a_run(monkeypatch):
-    """Either after the first fifty episodes, or over ten seconds after the first ten."""
+    """Either after the first fifty episodes, or over ten seconds, after the first ten seconds."""
     def points(*options):
         yield from (launch.Point(frames, seconds) for frames, seconds in (
             (0, 9), (500, 11), (1500, 13), (9500, 22), (99_999, 23)))
@@ -63,16 +63,17 @@ def test_launch_learn_returns_what_the_run_printed():
     assert len(result.scores) == result.episodes and 0 < result.learning < result.seconds
 
 
-def test_a_program_that_reaches_100_early_is_noticed():
-    """Here fifty scores first average 100 when half of them are 200. Scores of 0 come before."""
+def test_early_is_when_fifty_scores_first_average_100():
+    """It is a number of frames, or None if they never do. Here sixty scores of 0 come before scores
+    of 200, or all are 150, or all are 99."""
     assert launch.early([(10 * i, 200 * (i > 60)) for i in range(1, 101)]) == 10 * 85
     assert launch.early([(10 * i, 150) for i in range(1, 101)]) == 10 * 50
     assert launch.early([(10 * i, 99) for i in range(1, 101)]) is None
 
 
 def test_clipping_py_counts_the_updates_of_a_run(put_back):
-    """No gradient exceeds an infinite norm. Some updates have a large gradient, some the end of an
-    episode, and some both."""
+    """It counts those above the norm (none, as it is infinite here), those with a large gradient,
+    those with the end of an episode, and those with both: some, but no more than of either."""
     run = clipping.run(0, which="all", limit=np.inf, rate=1)
     assert run.above == 0 < run.large_ends <= min(run.large, run.ends)
     assert run.ends < run.updates < run.frames and run.largest_v > 0.5
@@ -87,8 +88,8 @@ def test_clipping_py_clips_the_updates_it_is_told_to(put_back, monkeypatch):
 
 
 def test_forgetting_py_evaluates_after_every_2000_frames(monkeypatch, put_back):
-    """Two evaluations in 6000 frames. The thread never changes its world, so all its episodes are
-    in one."""
+    """Of 6000 frames, the evaluations after 2000 and 4000 are kept; a last one may be missing. The
+    thread never switches worlds, so all its episodes are in one."""
     progress = forgetting.Progress(options())
     for progress.frames, phase in (1999, "training"), (2000, "evaluating"):
         progress.episode_ended(20.0)
@@ -124,8 +125,9 @@ def test_forgetting_py_goes_on_where_it_stopped(monkeypatch, tmp_path):
 
 
 def test_forgetting_py_sums_up_a_run():
-    """A run plays in world 1 for 30,000 frames, then in the other, where it is good from 42,000 to
-    60,000 frames, and bad before and after that."""
+    """It says when both worlds had been played, when the policy was first good in both, and the
+    later mean in the worse one. Here a run plays in world 1 for 30,000 frames, then in the other,
+    where it is good from 42,000 to 60,000 frames, and bad before and after that."""
     frames = forgetting.EVERY * np.arange(1, 50)
     other = np.where((frames >= 42_000) & (frames <= 60_000), 200, 10)
     run = np.stack([np.full(49, 200), other, frames <= 30_000], axis=1)

@@ -93,8 +93,8 @@ def test_pendulum_is_evaluated_over_a_hundred_episodes(put_back, monkeypatch, ca
 
 
 def test_v_counts_after_pendulums_time_limit(build, monkeypatch):
-    """Pendulum's episodes end only because their time is up, so the last step looks one step
-    ahead."""
+    """Pendulum's episodes end only because their time is up, so V of the last state counts, with
+    discount γ."""
     built, discounts = build(pendulum), []
     [brain, *_] = built.brains
     monkeypatch.setattr(brain, "train_push", lambda *sample: discounts.append(sample[-1]))

@@ -401,7 +401,8 @@ def nothing_written(tmp_path, monkeypatch):
     pytest.param("--checkpoint a[1]b", marks=posix), pytest.param("--logdir a[1]b", marks=posix),
     pytest.param("--logdir /proc/none", marks=linux)])
 def test_a_wrong_option_is_refused(nothing_written, capfd, words):
-    """One line on stderr names it, or all that must be positive, and the status is 2."""
+    """One line on stderr names it (for a number that is too small, with all such options), and the
+    status is 2. Nothing is written."""
     wrong = [word.rstrip("=") for word in words.split() if word.startswith("--")][-1]
     assert wrong in refusal(capfd, *words.split())
 
