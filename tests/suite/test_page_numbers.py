@@ -169,7 +169,7 @@ def test_every_ratio_with_an_interval_was_measured(capsys):
     ("two_worlds", "1 thread, 50 episodes", "it even took only {} times the frames of eight."),
     ("cartpole", "8 that wait", "script's settings, A2C takes {} times as many frames."),
     ("from_0", "8 that wait", "averages start at 0, the ratio falls to {}."),
-    ("tuned", "CartPole, from 0: 8 that wait, rate × 2", "tried for each, the ratio is {} ({}).")])
+    ("tuned", "CartPole, from 0: 8 that wait, rate × 2", "the ratio is {} (95% interval: {}).")])
 def test_the_lesson_says_how_many_frames_learners_need(table, case, words):
     """Its ratios are the measured ones: with old gradients, with one thread in two worlds, and for
     learners that wait."""
@@ -206,7 +206,7 @@ def test_the_lesson_says_how_eight_threads_did_in_two_worlds():
     runs = compare.load_runs("two_worlds")
     failed = [sum(run.failed for run in runs[f"{case}, 200 episodes"])
               for case in ("8 threads", "1 thread")]
-    assert "failed fewer, {} instead of {}:".format(*failed) in LESSON
+    assert "failed fewer of them, {} instead of {}:".format(*failed) in LESSON
 
 
 def test_mixing_worlds_helps_and_the_number_of_threads_doesnt():
@@ -270,7 +270,7 @@ def test_the_lesson_quotes_what_its_pictures_show():
     low, high = recorded_data.statistics()["mean scores while the critic's loss is small"]
     assert f"the mean score is anywhere from {low:.0f} to {high:.0f}" in LESSON
     _, unbiased, script = (push.mean() for push in recorded_data.pushes().values())
-    assert f"the mean is {script:.4f} instead of {unbiased:.4f}" in LESSON
+    assert f"the mean push is {script:.4f} instead of {unbiased:.4f}" in LESSON
 
 
 def test_the_pages_sum_up_the_scripts_hundred_runs():
