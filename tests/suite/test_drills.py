@@ -80,7 +80,8 @@ def test_ctrl_c_at_a_random_moment(tmp_path, number):
 @pytest.mark.parametrize("signals, pause", [
     ("INT", 0), ("INT TERM TERM", 0.03), ("TERM INT", 0.15), (300 * "TERM INT ", 0.05)])
 def test_ctrl_c_and_sigterm_save_however_often(tmp_path, signals, pause):
-    """The script ends with one line, even if signals come often, and soon after its first line."""
+    """What was learned is saved, and the script ends with one line, even if many signals come, the
+    first of them soon after the line "Seed"."""
     process = start("--render", "none", "--checkpoint", "saved", cwd=tmp_path)
     begin(process, "Seed ")
     for name in signals.split():

@@ -51,7 +51,8 @@ def test_each_variant_learns(tmp_path, program, frames):
 
 @pytest.mark.parametrize("program", VARIANTS)
 def test_each_variant_films_its_checkpoint(tmp_path, monkeypatch, put_back, program):
-    """--play restores a variant's own network. The run before it is too short to learn."""
+    """--play accepts the checkpoint that the same variant has saved, and films it, though a run so
+    short has learned nothing."""
     process = start("--render", "none", "--max-frames", 300, "--workers", 2,
                     "--checkpoint", "saved", cwd=tmp_path, program=program.__file__)
     status, out, err = finish(process)
@@ -60,7 +61,7 @@ def test_each_variant_films_its_checkpoint(tmp_path, monkeypatch, put_back, prog
     short = functools.partial(a3c.gym.make, max_episode_steps=80)  # a whole film takes long
     monkeypatch.setattr(a3c.gym, "make", short)
     words = "--play", "--checkpoint", "saved", "--test-episodes", "1", "--render", "video"
-    assert program.main(words) == LEARNED  # so --play ends, whatever was learned
+    assert program.main(words) == LEARNED  # the exit status of --play, whatever was learned
     [pictures] = film_lengths(tmp_path)
     assert pictures > 5  # of one episode, in one film
 
