@@ -1,8 +1,10 @@
 """The programs that measure: their command lines, their statistics, and what they note of a run."""
+import contextlib
 import importlib
 import re
 import sys
 import unittest.mock
+from pathlib import Path
 
 import benchmark
 import launch
@@ -167,6 +169,40 @@ def test_a_measurement_goes_on_where_it_was_interrupted(tmp_path):
         ("c", 0), ("b", 1), ("a", 2), ("a", 2), ("b", 2), ("a", 3)]
     found = {"a": [[0], [1], [2], [3]], "b": [[0], [1], [2]], "c": [[0]]}
     assert run_statistics.load(path) == found
+
+
+def test_an_interrupted_write_keeps_the_old_results(monkeypatch, tmp_path):
+    """Ctrl-C may come when half of the new file has been written."""
+    path, really = tmp_path / "data.json", Path.write_text
+    run_statistics.keep({"a": [[0]]}, path)
+
+    def interrupted(self, text):
+        really(self, text[:len(text) // 2])
+        raise KeyboardInterrupt
+    monkeypatch.setattr(Path, "write_text", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_statistics.keep({"a": [[0], [1]]}, path)
+    assert run_statistics.load(path) == {"a": [[0]]}
+
+
+def test_results_of_cases_that_are_gone_are_not_shown(monkeypatch, tmp_path):
+    """A table of speeds has only the cases of today, whatever its file still holds."""
+    path = tmp_path / "data.json"
+    run_statistics.keep({"gone": [1], **dict.fromkeys(speeds.tables()["threads"][-1], [2])}, path)
+    monkeypatch.setattr(speeds, "path", lambda table: path)
+    assert "gone" not in "".join(speeds.rows("threads"))
+
+
+@pytest.mark.parametrize("words, chosen, says", [
+    ([], ["threads", "rewards"], ""), (["rewards"], ["rewards"], ""),
+    (["reward"], None, "error: there is no table reward\n")])
+def test_a_measuring_program_shows_what_it_is_asked_for(monkeypatch, capsys, words, chosen, says):
+    """By default all its tables. One that it doesn't have is refused in one line."""
+    monkeypatch.setattr(sys, "argv", ["compare.py", *words])
+    with contextlib.suppress(SystemExit):
+        assert run_statistics.arguments("Compare.", ["threads", "rewards"], "TABLE") == (
+            chosen, False)
+    assert capsys.readouterr().err.endswith(says)
 
 
 def test_the_interval_has_the_ratios_that_wilcoxon_doesnt_reject(rng):
