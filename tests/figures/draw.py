@@ -8,9 +8,7 @@ import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import recorded_data
-import compare
 import measure_exercises as exercises
-import run_statistics
 from film import BLUE, GREEN, GREY, ORANGE, PINK, VERMILION, image
 from recorded_data import HERE, ROOT, SMALL, load, networks, smooth
 from reference import forward
@@ -129,48 +127,6 @@ def draw_exercises():
     panel.set(xscale="log", ylim=(len(names) - 0.4, -0.6),
               xlabel="frames until learned, divided by the unchanged script's with the same seed")
     panel.set_xticks([0.5, 1, 2, 5, 10], ["0.5", "1", "2", "5", "10"])
-    panel.minorticks_off()
-    figure.legend(ncols=5, **ABOVE)
-    return figure
-
-
-# The rows of ratios.png: what they compare, and where compare.py has it (its tables and their rows)
-RATIOS = {
-    "one thread ÷ eight": [("cartpole", "1 thread"), ("acrobot", "1 thread")],
-    "seven updates old ÷ fresh":
-        [("ages", "CartPole: updates in turn"), ("ages", "Acrobot: updates in turn")],
-    "A2C ÷ A3C": [("cartpole", "8 that wait")],
-    "A2C ÷ A3C, averages from 0\nA2C ÷ A3C, Adam":
-        [("from_0", "8 that wait"), ("acrobot", "8 that wait")],
-    "A2C ÷ A3C, from 0, best rates\nA2C ÷ A3C, Adam, best rates":
-        [("tuned", "CartPole, from 0: 8 that wait, rate × 2"),
-         ("tuned", "Acrobot: 8 that wait, rate × 8")]}
-
-
-def draw_ratios():
-    """The frames that learners need, divided by those of others, on CartPole and on Acrobot."""
-    compared = run_statistics.compare_all({
-        (table, case): compare.pairs(table)[case]
-        for cases in RATIOS.values() for table, case in cases})
-    figure, panel = plt.subplots(figsize=(WIDTH, 3.1))
-    panel.axvline(1, color="black", linewidth=0.8)
-    for row, (words, cases) in enumerate(RATIOS.items()):
-        panel.text(-0.01, row, words, ha="right", va="center", fontsize=9,
-                   transform=panel.get_yaxis_transform())
-        for case, marker, y in zip(cases, "os", (row - 0.17, row + 0.17)):
-            ratio, low, high, p = compared[case]
-            color = VERMILION if p < 0.05 else "black"
-            panel.plot([low, high], [y, y], color=color, linewidth=2.5)
-            panel.plot(ratio, y, marker, color=color, markersize=7)
-            panel.text(4.1, y, f"{ratio:.2f} ({low:.2f} to {high:.2f})", color=color, fontsize=9,
-                       va="center")
-    for style, color, words in (("o", GREY, "CartPole"), ("s", GREY, "Acrobot"),
-                                ("-", "black", "not significant"),
-                                ("-", VERMILION, "significant")):
-        panel.plot([], style, color=color, linewidth=2.5, label=words)
-    panel.set(xscale="log", xlim=(0.5, 4), ylim=(len(RATIOS) - 0.5, -0.5), yticks=[],
-              xlabel="ratio of frames until learned")
-    panel.set_xticks([0.5, 1, 2, 3, 4], ["0.5", "1", "2", "3", "4"])
     panel.minorticks_off()
     figure.legend(ncols=5, **ABOVE)
     return figure
@@ -305,7 +261,7 @@ def draw_all(folder=PICTURES):
             film.draw(target / "film.gif", language)
             plt.rcParams.update(STYLE)
             drawn = {"run": draw_run, "baseline": draw_baseline, "worlds": draw_worlds,
-                     "threads": draw_threads, "ratios": draw_ratios}
+                     "threads": draw_threads}
             if language == "en":  # their pages are only in English
                 drawn |= {"errors": draw_errors, "hundred": draw_hundred,
                           "exercises": draw_exercises}

@@ -135,16 +135,12 @@ def measure(table):
                                    lambda options, i: learn(first_seed + i, options))
 
 
-def pairs(table):
-    """{row: its frames, and those of its reference}, where both have been measured."""
-    frames = {row: run_statistics.column(own, "frames") for row, own in load_runs(table).items()}
-    return {row: (frames[row], frames[reference]) for row, reference in references(table).items()
-            if len(frames[row]) == len(frames[reference]) > 0}
-
-
 def compared(table):
-    """{row: its ratio to its reference, the bounds, p}"""
-    return run_statistics.compare_all(pairs(table))
+    """{row: its ratio to its reference, the bounds, p}, where both have been measured"""
+    frames = {row: run_statistics.column(own, "frames") for row, own in load_runs(table).items()}
+    return run_statistics.compare_all({
+        row: (frames[row], frames[reference]) for row, reference in references(table).items()
+        if len(frames[row]) == len(frames[reference]) > 0})
 
 
 def rows(table):

@@ -1,10 +1,8 @@
 """draw.py draws every picture, and what is drawn follows from the recorded data."""
 import json
-import re
 import subprocess
 import sys
 
-import compare
 import draw
 import measure_exercises
 import numpy as np
@@ -37,31 +35,7 @@ def test_every_picture_is_drawn_without_tensorflow(tmp_path):
 def test_translations_keep_lines_numbers_and_symbols():
     """Only words are translated."""
     assert translate("halfway\n12,078 frames\nV(s_)", "ja") == "学習途中\n12,078 フレーム\nV(s_)"
-    assert translate("0.92 (0.83 to 1.04)", "ja") == "0.92（0.83〜1.04）"
-
-
-def test_the_picture_of_ratios_shows_what_was_measured():
-    """Behind each row's name stands its ratio, of CartPole or of Acrobot. The lesson calls the
-    orange ones significant, after a correction for "all nine"."""
-    assert sum(map(len, draw.RATIOS.values())) == 9
-    figure = draw.draw_ratios()
-    texts = figure.axes[0].texts
-    shown = "\n".join(text.get_text() for text in texts)
-    orange = {text.get_text() for text in texts if text.get_color() == draw.VERMILION}
-    draw.plt.close(figure)
-    for name, table, row, significant in (
-            ("one thread ÷ eight", "cartpole", "1 thread", False),
-            ("0.92.*", "acrobot", "1 thread", False),  # stands behind CartPole's ratio
-            ("seven updates old ÷ fresh\n.*", "ages", "Acrobot: updates in turn", True),
-            ("A2C ÷ A3C", "cartpole", "8 that wait", True),
-            ("A2C ÷ A3C, Adam", "from_0", "8 that wait", True),
-            ("1.44.*", "acrobot", "8 that wait", True),
-            ("A2C ÷ A3C, Adam, best rates\n.*",
-             "tuned", "Acrobot: 8 that wait, rate × 8", False)):
-        middle, low, high, _ = compare.compared(table)[row]
-        words = f"{middle:.2f} ({low:.2f} to {high:.2f})"
-        assert re.search(rf"^{name}\n{re.escape(words)}$", shown, re.M), name
-        assert (words in orange) == significant, name
+    assert translate("standard deviation 0.12", "ja") == "標準偏差 0.12"
 
 
 def test_each_measured_exercise_has_a_name():
