@@ -1,18 +1,11 @@
-"""A3C in several processes, on one machine or on many, with Ray.
+"""A3C in several processes, on one machine or on many, with Ray (picture: distributed.md).
 
 Python's lock (the GIL) lets only one thread of a process run Python at a time. Several processes
 don't share that lock, and may even be on several machines. Here the parameter server has a process
 of its own, as in Gorila (arXiv:1507.04296), and so has each worker, whose learners are threads. So
 there are three kinds of server: the real one in `ServerProcess`, which alone is moved by gradients,
-a `ServerCopy` in each worker, and in the process that you start a `Mirror`, which evaluates and
-saves. Who calls whom:
-    main            in the process that you start: runs the script's main with the `Mirror`, which
-                    starts the `ServerProcess` and then the workers, each a call of `work`.
-    work            runs the script's main with a `ServerCopy`, from which its learners pull.
-    ServerCopy      sends each gradient g to `ServerProcess.update`, with new frames and scores.
-    ServerProcess   does W <- W - RMSProp(g), and returns W for the copy.
-    Supervisor      gets a snapshot several times a second, so that `main` can print, evaluate and
-                    save. At the end it calls `ServerProcess.end`, and the workers end.
+a `ServerCopy` in each worker, from which its learners pull, and a `Mirror` in the process that you
+start, which gets a snapshot several times a second, so that it can print, evaluate and save.
 In Ray, `handle.method.remote(...)` calls a method in another process, and doesn't wait for it.
 """
 import argparse
@@ -48,9 +41,8 @@ class ServerProcess:
         self.scores = []  # of all episodes
 
     def update(self, worker, frames, scores, *gradients):
-        """Make an update with a learner's gradients. Returns the frames of all other workers, and
-        the new weights. frames: all that the worker has played. scores: those since its last
-        call."""
+        """Make an update with a learner's gradients. Returns the other workers' frames, and the
+        new weights. frames: all that this worker has played. scores: those that are new."""
         self.frames[worker] = max(self.frames[worker], frames)  # calls may overtake each other
         self.scores += scores
         self.server.progress.frames = self.frames.total()
@@ -68,10 +60,8 @@ class ServerProcess:
 
 class ServerCopy(a3c.ParameterServer):
     """A worker's copy of the parameter server. server_process: the handle of the real one. worker:
-    this worker's number.
-
-    `progress.frames` is always what all others have played, as far as is known here, and what this
-    worker's learners have."""
+    this worker's number. `progress.frames` is always what all others have played, as far as is
+    known here, and what this worker's learners have."""
     def initialize(self):
         super().initialize()
         _, frames, values = wait_for(self.server_process.snapshot.remote(), self.progress)
