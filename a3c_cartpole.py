@@ -180,7 +180,7 @@ class LocalBrain:
         # The actor's term treats A as a constant; otherwise minimizing it would raise V(s), too.
         actor_loss = -log_p_taken * tf.stop_gradient(advantage)
         critic_loss = LOSS_V * tf.square(advantage)
-        # This is minus the entropy. Minimizing it keeps the policy from becoming certain too early.
+        # Minus the entropy: minimizing it should keep the policy from becoming certain too early.
         entropy_loss = LOSS_ENTROPY * tf.reduce_sum(p * tf.log(p + 1e-10), axis=1)
         return actor_loss, critic_loss, entropy_loss
 
@@ -194,7 +194,7 @@ class LocalBrain:
 
         p, v = self.forward(s)  # (batch, 2) and (batch,)
         _, v_ = self.forward(s_)  # (batch,)
-        # The target counts as a constant; otherwise V(s_) would move towards V(s), too.
+        # The target counts as a constant; otherwise V(s_) would move to bring it closer to V(s).
         target = tf.stop_gradient(R + discount * v_)  # (batch,)
         with tf.name_scope("loss"):
             terms = self.build_loss(p, v, a, target)

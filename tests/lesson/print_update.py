@@ -27,13 +27,19 @@ def main():
     optimizer = a3c.ParameterServer.build_optimizer(None)
     update = optimizer.apply_gradients([(dlogits, biases)])
     average = optimizer.get_slot(biases, "rms")
-    rows = {"target": target, "A": target - v, "actor": actor, "critic": critic,
-            "entropy": entropy, "loss": loss, "dloss/dV(s)": dv,
-            "dloss/dlogit(left)": dlogits[:1], "dloss/dlogit(right)": dlogits[1:]}
+    rows = [("target", "0 + γ⁵·V(s_)", target),
+            ("A", "target − V(s)", target - v),
+            ("actor", "−log 0.6 · A", actor),
+            ("critic", "0.5·A²", critic),
+            ("entropy", "0.01·(0.6·log 0.6 + 0.4·log 0.4)", entropy),
+            ("loss", "actor + critic + entropy", loss),
+            ("dloss/dV(s)", "−A", dv),
+            ("dloss/dlogit(right)", "−A·(1 − 0.6) + 0.0010", dlogits[1:]),
+            ("dloss/dlogit(left)", "the same, with the opposite sign", dlogits[:1])]
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        for name, value in session.run(rows).items():
-            print(f"{name:25} {value[0]:8.4f}")
+        for name, formula, value in rows:
+            print(f"{name:20} {formula:35} {session.run(value)[0]:8.4f}")
         print()
         squares = session.run(dlogits) ** 2
         for name, first in ("average from 1", [1, 1]), ("average = gradient²", squares):

@@ -395,7 +395,7 @@ FAULTS = {
         ("parse", 'prepare_folder("--logdir", options.logdir)', "pass")],
     "test_a_disk_that_is_full_is_refused": [
         ("prepare_folder", "file.write(bytes(2 ** 20))", "pass")],
-    "test_a_checkpoint_that_does_not_fit_is_refused": [
+    "test_a_damaged_or_foreign_checkpoint_is_refused": [
         ("Checkpoint.restore", "shapes.get(v.op.name) != v.shape", "False"),
         ("Checkpoint.restore", "latest is None", "False"),
         ("Checkpoint.restore", '("checkpoint", "model-")', '"checkpoint"')],

@@ -28,8 +28,8 @@ def bodies(program):
 
 
 def test_the_measured_acrobot_is_the_one_on_the_page(put_back):
-    """The numbers are those of the program that a reader finds on the page about one's own
-    programs: the same two classes and settings."""
+    """The pages' numbers of Acrobot are those of the program that a reader finds on the page about
+    one's own programs: the same two classes and settings."""
     page = (ROOT / "tests" / "variants" / "your_own.md").read_text(encoding="utf-8")
     [program] = re.findall(r"^```python\n(import sys\nimport a3c_c.*?)^```", page, re.M | re.S)
     shown = bodies(program)

@@ -39,8 +39,8 @@ def test_translations_keep_lines_numbers_and_symbols():
 
 
 def test_each_measured_exercise_has_a_name():
-    """Otherwise its row would be missing in the picture of the exercises. The rows are in their
-    order."""
+    """Otherwise its row would be missing in the picture of the exercises. The rows are in the
+    exercises' order. (Combinations of exercises have no row.)"""
     names = json.loads((draw.HERE / "exercise_names.json").read_text(encoding="utf-8"))
     assert set(names) == set(measure_exercises.load_runs()) - set(measure_exercises.COMBINATIONS)
     assert list(map(int, names)) == sorted(map(int, names))
@@ -70,12 +70,14 @@ def test_a_log_has_the_scores_of_all_threads_in_order(tmp_path):
 
 def test_a_picture_of_threads_begins_with_their_last_pulls():
     """A lane's colour shows which weights a thread has, so without its last pull the lane would
-    begin with none. Here three threads take turns, with an event in each millisecond: pulls (even)
-    and updates (odd)."""
-    events = [(i / 1000, i % 3, i, i % 2) for i in range(2000)]
-    pulls, shown = np.split(record.stretch(events, 0.0105), [3])
-    assert pulls[:, 1].tolist() == [0, 1, 2] and not pulls[:, 3].any()
-    assert (-0.006 < pulls[:, 0]).all() and (pulls[:, 0] <= 0).all()  # a pull in 6 ms: the last
+    begin with none. Here three threads take turns, with an event in each millisecond: a pull, then
+    an update, and so on. So each thread pulls every six milliseconds."""
+    PULL, UPDATE = 0, 1
+    events = [(i / 1000, i % 3, i, (PULL, UPDATE)[i % 2]) for i in range(2000)]
+    before, shown = np.split(record.stretch(events, 0.0105), [3])
+    seconds, threads, _, kinds = before.T
+    assert threads.tolist() == [0, 1, 2] and (kinds == PULL).all()
+    assert (-0.006 < seconds).all() and (seconds <= 0).all()  # so it is the thread's last pull
     assert shown[:, 0] == pytest.approx(np.arange(1, 11) / 1000)
 
 

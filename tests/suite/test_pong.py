@@ -42,7 +42,7 @@ def environment(put_back):
 
 
 def test_pongs_actions_are_stay_up_and_down(environment):
-    """Of the game's six, these three are enough. It calls them by other names."""
+    """Of the game's six, these three are enough. The game calls up RIGHT, and down LEFT."""
     meanings = environment.env.unwrapped.get_action_meanings()
     assert [meanings[a] for a in pong.ACTIONS] == ["NOOP", "RIGHT", "LEFT"]
     assert environment.env.action_space.n == 3

@@ -108,15 +108,11 @@ def test_programs_can_be_configured_in_turn(monkeypatch, given_to_main):
     (pendulum, a3c, "NUM_ACTIONS", 4, r"shape \(1,\), but NUM_ACTIONS, .* is 4"),
     (pendulum, a3c, "NUM_STATES", 2, "state_scale has 3 numbers, but NUM_STATES is 2")])
 def test_unfit_settings_are_refused_in_one_line(
-        monkeypatch, capsys, put_back, variant, owner, name, value, error):
-    """A setting that doesn't fit the variant's others. Here it is changed after `configure`."""
-    def configure_wrongly(*args, rightly=variant.configure):
-        rightly(*args)
-        monkeypatch.setattr(owner, name, value)
-    monkeypatch.setattr(variant, "configure", configure_wrongly)
-    def main(words, server_class):  # with the variant's own server
-        return variant.main(words)
-    assert re.search(error, refusal(capsys, main=main))
+        monkeypatch, capsys, given_to_main, variant, owner, name, value, error):
+    """Who changes a variant's setting, but not what has to fit it, is told so."""
+    classes = given_to_main(variant)  # which makes the variant's own settings first
+    monkeypatch.setattr(owner, name, value)
+    assert re.search(error, refusal(capsys, **classes))
 
 
 # What goes with what
@@ -137,12 +133,12 @@ def test_variants_learn_with_other_kinds_of_learners(given_to_main, fake_ray, va
     assert not any(map(np.array_equal, server.first, server.session.run(server.weights)))
 
 
-def test_the_page_says_what_goes_with_what():
-    """The page names each pair that the test above leaves out."""
+def test_the_page_names_the_variants_that_ga3c_refuses():
+    """The page on one's own programs names the pairs in REFUSED, and no others."""
     [refused] = re.findall(r"- `ga3c.py` refuses (.*?)\. ", PAGE.replace("\n", " "))
     named = re.findall(r"`(\w+)\.py`", refused)
     assert named == [variant.__name__ for variant, _ in REFUSED]
-    assert all(program is ga3c for _, program in REFUSED)
+    assert all(program is ga3c for _, program in REFUSED)  # its sentence speaks of no other
 
 
 @pytest.mark.parametrize("program, classes, error", [

@@ -132,11 +132,11 @@ def test_threads_are_awaited_before_the_last_save(clock, monkeypatch):
 # What is printed
 
 def test_progress_is_printed(clock, monkeypatch, capfd):
-    """There is a line after every fifty episodes, and one for an evaluation. It follows the
-    settings, which are others here."""
-    for name, value in ("SHARE_ONE_CORE", False), ("THRESHOLD_EPISODES", 2), (
-            "EVALUATION_EPISODES", 4):
-        monkeypatch.setattr(a3c, name, value)
+    """A line after every fifty episodes, and three for an evaluation that is passed. These name the
+    numbers of episodes that the settings have, here two in training and four in an evaluation."""
+    monkeypatch.setattr(a3c, "THRESHOLD_EPISODES", 2)
+    monkeypatch.setattr(a3c, "EVALUATION_EPISODES", 4)
+    monkeypatch.setattr(a3c, "SHARE_ONE_CORE", False)  # or this process would stay on one core
     built = Built(1)
     built.progress.frames, clock.now = 1200, clock.now + 7.5
     scores = [*range(1, 101), 190, 212, a3c.Stopped]
@@ -323,12 +323,12 @@ def test_a_moved_checkpoint_still_restores_everything(saved):
 
 
 def test_max_frames_counts_from_the_checkpoint_on(saved, capfd):
-    """The same command, given again, goes on for as many frames, with all that was saved."""
+    """The same command, given again and again, learns for as many frames each time."""
     class Environment(a3c.Environment):
         def reward(self, *args):  # called once a step
             rewards.append(super().reward(*args))
             return rewards[-1]
-    for frames in 50, 750:
+    for frames in 50, 750:  # of the checkpoint `saved`, then of the next
         before, rewards = saved_values(saved / f"model-{frames}"), []
         capfd.readouterr()
         words = "--checkpoint", saved, "--max-frames", 700
@@ -338,7 +338,7 @@ def test_max_frames_counts_from_the_checkpoint_on(saved, capfd):
         assert first == f"Continues after {frames} frames" and second.startswith("Seed ")
         assert end == f"Not learned after {frames + 700} frames"
         values = saved_values(saved / f"model-{frames + 700}")
-        assert not any((before[name] == values[name]).all() for name in before)
+        assert not any((before[name] == values[name]).all() for name in before)  # it has learned
 
 
 def test_a_run_saves_every_minute(clock):
@@ -428,9 +428,10 @@ def test_a_disk_that_is_full_is_refused(nothing_written, capfd, option):
     ("checkpoint", lambda path, _: path.unlink(), "there is no checkpoint that can be read"),
     ("checkpoint", lambda _, patch: patch.setattr(a3c, "HIDDEN_UNITS", 17), "another network")],
     ids=["cut short", "no index", "unreadable list", "no list", "of another network"])
-def test_a_checkpoint_that_does_not_fit_is_refused(
+def test_a_damaged_or_foreign_checkpoint_is_refused(
         saved, monkeypatch, capfd, pattern, damage, says):
-    """One line says whether it is damaged or of another network. Its files stay as they are."""
+    """Its files stay as they are, and one line says why: in our words if we know what is wrong,
+    otherwise in TensorFlow's or Python's."""
     [path] = saved.glob(pattern)
     damage(path, monkeypatch)
     before = contents(saved)

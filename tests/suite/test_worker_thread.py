@@ -101,7 +101,8 @@ def test_the_first_of_several_errors_is_kept():
 
 
 def test_an_error_after_ctrl_c_is_no_failure():
-    """Ctrl-C also ends ffmpeg, and then its film fails."""
+    """Ctrl-C also ends ffmpeg, and then its film fails. That must not hide that the user stopped
+    the run."""
     built = Built(0)
     built.progress.interrupt()
     built.tester.test = unittest.mock.Mock(side_effect=BrokenPipeError)
