@@ -208,7 +208,7 @@ def test_the_lesson_says_how_eight_threads_did_in_two_worlds():
     runs = compare.load_runs("two_worlds")
     failed = [sum(run.failed for run in runs[f"{case}, 200 episodes"])
               for case in ("1 thread", "8 threads")]
-    assert "in fifty runs it failed {} evaluations, eight only {}.".format(*failed) in LESSON
+    assert "(in fifty runs {}, eight threads {})".format(*failed) in LESSON
 
 
 def test_mixing_worlds_helps_and_the_number_of_threads_doesnt():
