@@ -60,7 +60,7 @@ def test_actions_are_random_with_epsilon_else_follow_policy(monkeypatch, frame, 
 
 @pytest.mark.parametrize("p, likeliest", [([0.4, 0.6], 1), ([0.5, 0.5], 0)])
 def test_greedy_play_takes_the_likeliest_action(p, likeliest):
-    """It draws nothing at random. Of equally likely actions the first is taken."""
+    """Greedy play draws nothing at random, and takes the first of equally likely actions."""
     agent = new_agent(p)
     before = agent.rng.getstate()
     assert agent.act_greedily(STATE) == likeliest and agent.rng.getstate() == before

@@ -91,7 +91,7 @@ def test_learners_that_wait_are_on_policy_unless_told(given_by_learners):
 
 
 def test_learners_in_the_same_world_change_it_together(given_by_learners):
-    """They do so after so many episodes of all of them, here two (with --same-world --block 2)."""
+    """With --same-world --block 2, all learners change it after every two episodes in all."""
     words = "--task", "worlds", "--same-world", "--block", "2"
     built = Built(3, **given_by_learners(a3c, *words))
     found = []
@@ -139,7 +139,7 @@ def test_taking_turns_sets_the_age_of_gradients(in_turn, age):
 
 
 def test_a_row_that_cannot_be_compared_has_no_ratio(monkeypatch):
-    """Its runs aren't all measured yet. Only the reference itself has a 1."""
+    """A row whose runs aren't all measured yet has a dash, and only the reference itself a 1."""
     runs = {row: [compare.Run(30_000 + 100 * n + i * i, 0) for i in range(9)]
             for n, row in enumerate(compare.cases("tuned"))}
     reference, compared, *_ = runs

@@ -231,8 +231,8 @@ def test_a_worker_ends_once_the_run_is_over(server_process):
 
 @pytest.mark.parametrize("tasks, told", [({PLAYS_ON: 1}, 1), ({}, 0)])
 def test_once_learned_the_workers_are_told_to_end(supervisor, tasks, told):
-    """They would otherwise play on during the films. If none is left, nobody is told: Ray would
-    shut down before there is an answer, and print an error."""
+    """Otherwise the workers would play on during the films. If none is left, the server process
+    isn't told either: Ray would shut down before it answers, and print an error."""
     supervisor.tasks, supervisor.server_process = tasks, unittest.mock.Mock()
     supervisor.server.progress.phase = "learned"
     with pytest.raises(a3c.Stopped):

@@ -211,7 +211,7 @@ def test_a_failed_save_is_reported_even_after_ctrl_c(tmp_path):
 
 @posix
 def test_a_curve_not_written_ends_the_run(tmp_path):
-    """One line names the thread that couldn't write it."""
+    """If the disk is full, one line names the thread that couldn't write its curve."""
     words = "--render", "none", "--workers", 1, "--logdir", "curves"
     status, out, err = finish(start_with(DiskFull, *words, cwd=tmp_path))
     assert (status, err.count("\n")) == (FAILED, 1), err

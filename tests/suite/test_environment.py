@@ -39,8 +39,8 @@ class Noting(a3c.Environment):
 
 
 def test_a_learner_pulls_plays_and_updates():
-    """These take turns, with ten steps in between, or fewer up to the episode's end: here ten, then
-    two."""
+    """A learner pulls before every ten steps, and updates after them and at the episode's end. Here
+    it takes ten steps, then two."""
     environment = Noting(EndsAt(12, reward=2.5))
     score = environment.run()
     step = ["next_frame", "act", "step", "reward", "advantage_push_local_brain"]
@@ -56,7 +56,7 @@ def test_a_learner_pulls_plays_and_updates():
 
 @pytest.mark.parametrize("falls", [12, None])
 def test_the_test_thread_only_plays(falls):
-    """It takes the likeliest actions, learns nothing, and its steps don't count as frames."""
+    """The test thread takes the likeliest actions, learns nothing, and counts no frames."""
     env, steps = EndsAt(falls, reward=-1.0), falls or 200
     environment = Noting(env)
     environment.env = None  # it plays in the env that it is given, which may make a film
@@ -92,8 +92,8 @@ def test_only_the_end_is_rewarded(falls, last):
 
 
 def test_reward_and_agent_are_told_each_step(monkeypatch):
-    """They get its states, its action, and `done`, which is true at a time limit, too, even if V
-    still counts. A subclass's `reward` may use all of these."""
+    """Both get the step's states, its action, and `done`, which is true at a time limit, too, even
+    if V still counts. A subclass's `reward` may use all of these."""
     monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", False)
     env = EndsAt()
     environment = Noting(env)

@@ -20,8 +20,8 @@ PAGE = Path(check.__file__).with_name("README.md").read_text(encoding="utf-8")
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_our_answer_to_exercise_18_ends_returns_early(tmp_path, monkeypatch, rng, terminal):
-    """They end with their segment, as in the paper: in 23 steps, after 10, 10 and 3. The reference
-    is advantages.py, which test_advantages.py compares with formulas."""
+    """The answer's returns end with their segment, as in the paper: in 23 steps, after 10, 10 and
+    3. They equal those of advantages.py, which test_advantages.py compares with formulas."""
     changed = measure_exercises.changed_script("18")
     (tmp_path / "a3c_cartpole.py").write_text(changed, encoding="utf-8")
     module = check.load(tmp_path / "a3c_cartpole.py")

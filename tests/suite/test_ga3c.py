@@ -45,7 +45,7 @@ def test_ga3cs_last_samples_are_still_taken():
 
 
 def test_ga3cs_predictor_answers_each_learner(build, rng, points):
-    """It answers eight at once, and each gets the policy for its own state."""
+    """The predictor answers eight learners at once, each with the policy for its own state."""
     built = build(ga3c, learners=8, SHARE_ONE_CORE=False)  # this thread keeps all cores
     states = rng.normal(size=(8, 1, 4))
     for brain, s in zip(built.brains, states):

@@ -66,16 +66,16 @@ def test_launch_learn_returns_what_the_run_printed():
 
 
 def test_early_is_when_fifty_scores_first_average_100():
-    """It is a number of frames, or None if they never do. Here sixty scores of 0 come before scores
-    of 200, or all are 150, or all are 99."""
+    """How early a run was good is measured in frames, and is None if it never was. Here sixty
+    scores of 0 come before scores of 200, or all are 150, or all are 99."""
     assert launch.early([(10 * i, 200 * (i > 60)) for i in range(1, 101)]) == 10 * 85
     assert launch.early([(10 * i, 150) for i in range(1, 101)]) == 10 * 50
     assert launch.early([(10 * i, 99) for i in range(1, 101)]) is None
 
 
 def test_clipping_py_counts_the_updates_of_a_run(put_back):
-    """It counts those above the norm (none, as it is infinite here), those with a large gradient,
-    those with the end of an episode, and those with both: some, but no more than of either."""
+    """It counts updates above the norm (none, as the norm is infinite here), with a large gradient,
+    with the end of an episode, and with both: some, but no more than of either."""
     run = clipping.run(0, which="all", limit=np.inf, rate=1)
     assert run.above == 0 < run.large_ends <= min(run.large, run.ends)
     assert run.ends < run.updates < run.frames and run.largest_v > 0.5
@@ -127,8 +127,8 @@ def test_forgetting_py_goes_on_where_it_stopped(monkeypatch, tmp_path):
 
 
 def test_forgetting_py_sums_up_a_run():
-    """It says when both worlds had been played, when the policy was first good in both, and the
-    later mean in the worse one. Here a run plays in world 1 for 30,000 frames, then in the other,
+    """When both worlds had been played, when the policy was first good in both, and the later mean
+    in the worse one. Here a run plays in world 1 for 30,000 frames, then in the other,
     where it is good from 42,000 to 60,000 frames, and bad before and after that."""
     frames = forgetting.EVERY * np.arange(1, 50)
     other = np.where((frames >= 42_000) & (frames <= 60_000), 200, 10)
@@ -139,7 +139,7 @@ def test_forgetting_py_sums_up_a_run():
 
 
 def test_ctrl_c_ends_benchmark_py_without_a_traceback(monkeypatch):
-    """It is what readers run for the exercises."""
+    """Readers run it for the exercises, and may lose patience."""
     monkeypatch.setattr(sys, "argv", ["benchmark.py"])
     monkeypatch.setattr(benchmark, "learning", unittest.mock.Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(BaseException) as raised:
@@ -148,7 +148,7 @@ def test_ctrl_c_ends_benchmark_py_without_a_traceback(monkeypatch):
 
 
 def test_exercises_are_measured_only_by_number(monkeypatch, capsys):
-    """All of them would take hours, and replace what is kept."""
+    """To measure all exercises would take hours, and replace the results that are kept."""
     monkeypatch.setattr(sys, "argv", ["measure_exercises.py", "--measure"])
     with pytest.raises(SystemExit, match="^2$"):
         measure_exercises.main()

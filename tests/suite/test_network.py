@@ -157,7 +157,7 @@ def test_a_brain_with_too_many_layers_is_refused():
 
 
 def test_first_weights_are_glorots_and_uniform():
-    """None exceeds √(6 / (inputs + outputs)), and of 64 some come near it."""
+    """No weight exceeds √(6 / (inputs + outputs)), and of 64 some come near it."""
     server = Built(0).server
     hidden, limit = server.session.run(server.weights[0]), (6 / (4 + 16)) ** 0.5
     assert 0.7 * limit < abs(hidden).max() <= limit

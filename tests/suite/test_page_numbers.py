@@ -59,8 +59,8 @@ SPEEDS = {  # the short table of the page of measurements
 
 
 def test_the_lesson_says_what_costs_speed_and_what_saves_time():
-    """Its words about the speed of threads fit the data, and the short table on the page of
-    measurements has the measured ratios."""
+    """The lesson's words about the speed of threads fit the data, and the short table on the page
+    of measurements has the measured ratios."""
     for words, cases in SPEEDS.items():
         assert f"| {words} | {speed(*cases):.2f} |" in MEASUREMENTS
     assert "compute in Python, one thread seems about as fast." in LESSON
@@ -74,7 +74,7 @@ def test_the_lesson_says_what_costs_speed_and_what_saves_time():
 
 
 def test_the_variants_table_is_what_was_measured():
-    """It is what learn_variants.py prints, and no run without memory has learned."""
+    """The page has learn_variants.py's rows, and no run without memory has learned."""
     text = (ROOT / "tests" / "variants" / "README.md").read_text(encoding="utf-8")
     found = learn_variants.load_runs()
     without_memory = {case: runs for case, runs in found.items() if "--no-memory" in case}
@@ -169,7 +169,7 @@ def test_every_ratio_with_an_interval_was_measured(capsys):
     ("from_0", "8 that wait", "averages start at 0, the ratio falls to {}."),
     ("tuned", "CartPole, from 0: 8 that wait, rate × 2", "the ratio is {} ({}).")])
 def test_the_lesson_says_how_many_frames_learners_need(table, case, words):
-    """Its ratios are the measured ones: of one thread, and of learners that wait."""
+    """The ratios of one thread, and of learners that wait, are the measured ones."""
     assert words.format(*ratio(table, case)) in LESSON
 
 
@@ -235,7 +235,7 @@ def test_from_60000_frames_on_threads_make_no_difference():
 
 
 def test_the_variants_page_says_how_far_v_runs_away():
-    """Its table of clipped.py is that of the data, and so is how often |V| exceeded 2."""
+    """The table of clipped.py is that of the data, and so is how often |V| exceeded 2."""
     text, found = page("tests/variants/README.md"), clipping.load_runs()
     for limit in "not clipped", "5", "2", "1", "0.5":
         learned, _, values, *_ = zip(*found[limit])

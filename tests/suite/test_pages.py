@@ -95,7 +95,7 @@ def test_the_japanese_page_has_the_readmes_numbers():
 
 
 def test_the_japanese_page_shows_the_scripts_methods():
-    """They are those of today's script, except for comments and docstrings."""
+    """The methods on the page are today's script's, except for comments and docstrings."""
     script = {node.name: node for node in ast.walk(ast.parse(SOURCE))
               if isinstance(node, ast.FunctionDef)}
     shown = [node for block in blocks("python", JAPANESE) if block.startswith("def ")

@@ -125,8 +125,8 @@ REFUSED = [(memory, ga3c), (memory_pendulum, ga3c)]
 @pytest.mark.parametrize("variant, program", [
     pair for pair in itertools.product(LEARNED_THERE, TOGETHER) if pair not in REFUSED])
 def test_variants_learn_with_other_kinds_of_learners(given_to_main, fake_ray, variant, program):
-    """All pairs but REFUSED: with a variant's classes the other program trains every weight, though
-    too briefly to reach a score."""
+    """In all pairs but REFUSED, the other program trains every weight of the variant's network,
+    though too briefly to reach a score."""
     status, server = run("--max-frames", 100, "--workers", 2, main=program.main,
                          **given_to_main(variant))
     assert status == NOT_LEARNED

@@ -178,8 +178,8 @@ def curves(folder):
 
 
 def test_each_curve_shows_its_own_numbers(tmp_path, monkeypatch):
-    """It shows them against the frames at that moment. The losses are means over a batch of two
-    samples."""
+    """A curve has a number, and the frames at that moment. Those of the losses are means over a
+    batch, here of two samples."""
     monkeypatch.setattr(a3c, "SHARE_ONE_CORE", False)
     built = Built(2)
     progress = built.progress
@@ -302,7 +302,7 @@ def test_a_window_opens_with_the_users_own_driver(films, monkeypatch):
 
 
 def test_human_is_refused_if_no_window_opens(films, nothing_written, monkeypatch, capfd):
-    """One line says so before anything is learned."""
+    """If no window can open, one line says so before anything is learned."""
     screen(monkeypatch, "linux", driver=None)
     assert "--render: no window can open here" in refusal(capfd, "--render", "human")
 
@@ -401,8 +401,8 @@ def nothing_written(tmp_path, monkeypatch):
     pytest.param("--checkpoint a[1]b", marks=posix), pytest.param("--logdir a[1]b", marks=posix),
     pytest.param("--logdir /proc/none", marks=linux)])
 def test_a_wrong_option_is_refused(nothing_written, capfd, words):
-    """One line on stderr names it (for a number that is too small, with all such options), and the
-    status is 2. Nothing is written."""
+    """One line on stderr names the option (for a number that is too small, all such options), and
+    the status is 2. Nothing is written."""
     wrong = [word.rstrip("=") for word in words.split() if word.startswith("--")][-1]
     assert wrong in refusal(capfd, *words.split())
 
@@ -410,8 +410,8 @@ def test_a_wrong_option_is_refused(nothing_written, capfd, words):
 @posix
 @pytest.mark.parametrize("option", ["--checkpoint", "--logdir"])
 def test_a_disk_that_is_full_is_refused(nothing_written, capfd, option):
-    """One line says so before anything is learned. A limit on the size of files stands for the full
-    disk."""
+    """One line says that the disk is full, before anything is learned. A limit on the size of files
+    stands for the full disk."""
     import resource
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2 ** 19, hard))
@@ -456,7 +456,7 @@ def test_films_that_cannot_be_made_are_refused(tmp_path, monkeypatch, capfd, mis
 
 @pytest.mark.parametrize("ffmpeg", ["missing", sys.executable])  # Python knows no -version
 def test_films_need_an_ffmpeg_that_works(monkeypatch, capfd, ffmpeg):
-    """One that is there but doesn't run is refused like none."""
+    """An ffmpeg that is there but doesn't run is refused like none."""
     monkeypatch.setattr(pytest.importorskip("moviepy.config"), "FFMPEG_BINARY", ffmpeg)
     line = refusal(capfd, "--render", "video")
     assert "argument --render: " in line and line.endswith(" (see requirements.txt, or try none)\n")

@@ -12,8 +12,8 @@ import synchronous
 
 
 def test_a_round_makes_one_update(build, rng):
-    """It takes the mean over all learners' samples. In the second round the last learner has
-    none."""
+    """A round's gradient is the mean over all learners' samples. In the second round the last
+    learner has none."""
     built = build(synchronous, learners=3)
     server = built.server
     server.wait_until = lambda condition: None  # here they work in turn
@@ -45,8 +45,8 @@ def test_synchronous_continues_with_the_saved_epsilon(saved):
 
 
 def test_synchronous_takes_its_own_classes_and_their_subclasses():
-    """Its main mixes its Server, Brain and Agent into the classes it is given. One that has them
-    already must not get them twice: Python would raise a TypeError."""
+    """synchronous.main mixes its Server, Brain and Agent into the classes that it is given. A class
+    that has them already must not get them twice: Python would raise a TypeError."""
     class Agent(synchronous.Agent):
         pass
     status, _ = run("--max-frames", 50, main=synchronous.main, server_class=synchronous.Server,
