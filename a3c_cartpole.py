@@ -14,8 +14,8 @@ The loss compares two things: what followed a step (five rewards, and what the c
 them) and what the critic expected before. The difference is the advantage. For step 0:
     A = r₀ + γ·r₁ + γ²·r₂ + γ³·r₃ + γ⁴·r₄ + γ⁵·V(s₅) - V(s₀)
 If A > 0, the action in s₀ becomes more likely, and if A < 0, less likely. V(s₀) moves a little
-towards the sum of the first six terms. If the episode ends sooner, so does the sum, and no V is
-added.
+towards the sum of the first six terms. If the episode ends within these five steps, so does the
+sum, without V(s₅).
 
 To follow one step, begin with `Environment.run`, an episode that a thread learns from, and read
 `Agent`, `LocalBrain` and `ParameterServer` as it calls them. `Worker_thread`, `Progress` and `main`
@@ -23,10 +23,10 @@ run the threads, and nothing after `main` is A3C. The classes have the names and
 Japanese tutorial that this file accompanies; § marks its sections:
 https://qiita.com/sugulu/items/acbc909dd9b74b043e45
 
-Not from the paper but from the tutorial: five rewards in a return (the paper takes as many as are
-left until the next update), random actions with probability ε, rewards of 0, 1 and -1, a loss
-averaged over samples, and a time limit that counts as an end. Not from the tutorial: above all, the
-evaluation that decides when to stop.
+Some things come from the tutorial and not from the paper: five rewards in a return (the paper takes
+as many as are left until the next update), random actions with probability ε, rewards of 0, 1 and
+-1, a loss averaged over samples, and a time limit that counts as an end. What the tutorial doesn't
+have is above all the evaluation that decides when to stop.
 """
 import argparse
 import collections
@@ -82,7 +82,7 @@ N_WORKERS = 8  # threads that learn, here called learners
 SHARE_ONE_CORE = True  # run all learners on one CPU core; `share_one_core` says why
 MAX_FRAMES = 1_000_000  # frames before the learners give up; a frame is a step of any learner
 LEARNED_MEAN = 199  # mean score to exceed, in training and then in an evaluation; the best is 200
-THRESHOLD_MEAN = None  # another mean to exceed in training; None: the same
+THRESHOLD_MEAN = None  # another mean to exceed in training; None means the same
 THRESHOLD_EPISODES = 10  # in training: the latest ten episodes of all learners
 EVALUATION_EPISODES = 10  # in an evaluation: ten episodes of another thread, the test thread
 PRINT_EPISODES = 50  # print a line every fifty episodes, with their mean score
@@ -126,8 +126,8 @@ class ParameterServer:
 
         Threads don't take turns. TensorFlow locks a weight array and its RMSProp average while it
         changes them, so no update is lost. But a pull may catch some arrays before other threads'
-        updates and some after them, and a gradient may be stale, because other threads have moved
-        the weights since its thread last pulled. A3C accepts both, as Hogwild! does
+        updates and some after them, and a gradient may be stale, because other threads may have
+        moved the weights since its thread last pulled. A3C accepts both, as Hogwild! does
         (arXiv:1106.5730)."""
         # The slash reopens the scope instead of making parameter_server_1. So an optimizer's own
         # variables, such as Adam's, get the prefix by which a checkpoint finds them.
@@ -136,7 +136,7 @@ class ParameterServer:
             return self.optimizer.apply_gradients(pairs, name="update")
 
     def initialize(self):
-        """Give all variables their first values, or a checkpoint's, when the graph is complete."""
+        """Give all variables their first values, or a checkpoint's. The graph must be complete."""
         self.session.run(tf.global_variables_initializer())
         self.checkpoint = Checkpoint(self)
         self.checkpoint.restore()
@@ -194,7 +194,7 @@ class LocalBrain:
 
         p, v = self.forward(s)  # (batch, 2) and (batch,)
         _, v_ = self.forward(s_)  # (batch,)
-        # The target counts as a constant; otherwise V(s_) would move to bring it closer to V(s).
+        # The target counts as a constant; otherwise V(s_) would move, too.
         target = tf.stop_gradient(R + discount * v_)  # (batch,)
         with tf.name_scope("loss"):
             terms = self.build_loss(p, v, a, target)
@@ -387,7 +387,7 @@ class Worker_thread:
         except Stopped:
             pass
         except BaseException as error:  # also if something calls sys.exit
-            if not self.progress.interrupted:  # Ctrl-C also ends ffmpeg, so a film can't be saved
+            if not self.progress.interrupted:  # Ctrl-C also ends ffmpeg, whose film then fails
                 self.progress.stop(error, self.name)
         finally:
             self.progress.thread_ended(self.name)
@@ -434,7 +434,7 @@ class Worker_thread:
 
 
 class Stopped(Exception):
-    """Ends a thread: the task is learned, the frames are used up, or all threads have to stop."""
+    """Ends a thread: the task is learned, the frames are used up, or all threads are to stop."""
 
 
 class Progress:
@@ -444,8 +444,8 @@ class Progress:
     while the test thread evaluates the policy. Then it is "learned", or "training" again.
 
     Even `frames += 1` is a read, an addition and a write, and other threads may get in between. So
-    a thread holds the lock `changed` while it changes these values, or decides by several of them.
-    It releases the lock while it waits for a change. Reading one value needs no lock.
+    a thread holds the lock `changed` while it changes these values, or needs several of them at
+    once. It releases the lock while it waits for a change. Reading one value needs no lock.
     """
     def __init__(self, options):
         self.options = options
@@ -455,7 +455,7 @@ class Progress:
         self.learning_threads = {f"local_thread{i + 1}" for i in range(options.workers)}
         self.stopped = False  # whether all threads have to end
         self.interrupted = False  # whether Ctrl-C is the reason
-        self.failure = None  # the first error and its thread's name, if there was one
+        self.failure = None  # the first error, and the name of what failed, if anything did
         self.frames = 0  # steps of all learners
         self.max_frames = options.max_frames
         self.episodes = 0  # of all learners
@@ -479,8 +479,8 @@ class Progress:
             return self.frames - 1
 
     def episode_ended(self, score):
-        """A learner has finished an episode, and the mean score may now exceed the threshold.
-        Returns the number of episodes, and the mean score of the latest ones."""
+        """Count a learner's episode, and begin an evaluation if the mean score exceeds the
+        threshold. Returns the number of episodes, and the mean score of the latest ones."""
         with self.changed:
             self.episodes += 1
             self.scores.append(score)
@@ -494,8 +494,8 @@ class Progress:
             return self.episodes, sum(self.scores) / len(self.scores)
 
     def evaluated(self, passed):
-        """The test thread has evaluated the policy. If it passed, the learners end. If not, they go
-        on, and need at least ten new episodes to reach the threshold again."""
+        """End an evaluation. If the policy has passed, the learners end. If not, they go on, and
+        need at least ten new episodes to reach the threshold again."""
         with self.changed:
             self.phase = "learned" if passed else "training"
             self.recent.clear()
@@ -503,7 +503,7 @@ class Progress:
 
     def wait_until(self, condition, seconds=None):
         """Wait until condition() holds, for at most `seconds`. Raises Stopped if all threads
-        have to stop."""
+        are to stop."""
         with self.changed:
             self.changed.wait_for(lambda: self.stopped or condition(), seconds)
             self.raise_if_stopped()
@@ -523,7 +523,8 @@ class Progress:
             raise Stopped
 
     def stop(self, error=None, name=None):
-        """Make all threads raise Stopped. error: what has failed, in the thread `name`."""
+        """Make all threads raise Stopped. error: why, if something failed. name: of the
+        thread, or the task, that failed."""
         with self.changed:
             self.stopped = True
             if error is not None and self.failure is None:
@@ -531,14 +532,14 @@ class Progress:
             self.changed.notify_all()
 
     def interrupt(self):
-        """Ctrl-C was pressed, or `kill` was called. Once the run is over, this changes nothing."""
+        """Stop, because of Ctrl-C or `kill`. Once the run is over, this changes nothing."""
         with self.changed:
             if not self.stopped:
                 self.interrupted = True
                 self.stop()
 
     def wait_for_stop(self, seconds):
-        """Wait until all threads have to stop, for at most `seconds`. Returns whether they do."""
+        """Wait until all threads are to stop, for at most `seconds`. Returns whether they are."""
         with self.changed:
             return self.changed.wait_for(lambda: self.stopped, seconds)
 
@@ -563,8 +564,8 @@ def main(argv=None, server_class=ParameterServer, brain_class=LocalBrain, agent_
          environment_class=Environment, worker_class=Worker_thread):
     """Learn, then show the policy (§3.1, whose steps are M0 to M3). argv: the words of a command
     line; None means this program's own. Returns the exit status: 0 learned, 1 not learned, 130
-    interrupted by Ctrl-C. Raises SystemExit if an option is wrong or a file can't be written, and
-    RuntimeError if a thread fails.
+    interrupted by Ctrl-C or `kill`. Raises SystemExit if an option is wrong or a file can't be
+    written, and RuntimeError if a thread fails.
 
     Another task or method: change this module's constants, and pass subclasses of these classes."""
     options = parse(argv)
@@ -600,7 +601,7 @@ def main(argv=None, server_class=ParameterServer, brain_class=LocalBrain, agent_
 
         # M3. Wait until the test thread has finished or a thread has failed; save now and then
         next_save = SAVE_SECONDS
-        while not progress.wait_for_stop(1):  # on Windows, Ctrl-C waits for this call
+        while not progress.wait_for_stop(1):  # on Windows, Ctrl-C only works between these calls
             if progress.seconds() > next_save:
                 server.checkpoint.save()
                 next_save = progress.seconds() + SAVE_SECONDS
@@ -611,7 +612,7 @@ def main(argv=None, server_class=ParameterServer, brain_class=LocalBrain, agent_
 
     if progress.failure is not None:
         error, name = progress.failure
-        if isinstance(error, OSError):  # such as a full disk
+        if isinstance(error, OSError):  # the disk is full, say
             sys.exit(f"{name} failed: {reason(error)}")
         raise RuntimeError(f"{name} failed: {type(error).__name__}: {reason(error)}") from error
     if progress.interrupted:
@@ -786,8 +787,8 @@ def prepare_films(options):
     except Exception as error:  # a package is missing, or ffmpeg
         refuse(f"argument --render: {reason(error)} (see requirements.txt, or try none)")
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # without a sound card ALSA may complain
-    os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")  # OpenGL may crash beside TensorFlow
-    drivers = {"linux": "x11", "win32": "windows"}  # on macOS only the main thread may do so
+    os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")  # OpenGL may crash with TensorFlow
+    drivers = {"linux": "x11", "win32": "windows"}  # on macOS only the main thread may open one
     if options.render != "video" and sys.platform in drivers:
         os.environ.setdefault("SDL_VIDEODRIVER", drivers[sys.platform])
         with contextlib.suppress(pygame.error):
