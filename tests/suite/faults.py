@@ -219,7 +219,7 @@ FAULTS = {
         ("check.check_synchronous", "len(rounds) > FRAMES / LEARNERS / 4", "False"),
         ("check.check_synchronous", "pairwise(rounds)", "pairwise(rounds[:2])")],
     # test_figures.py
-    "test_errors_of_updates_equal_their_definition": [
+    "test_errors_of_gradients_equal_their_definition": [
         ("record.errors_of_state", "later < n", "later <= n"),
         ("record.errors_of_state", "1 - 1 / n", "1 - 1 / (n + 1)")],
     # test_ga3c.py

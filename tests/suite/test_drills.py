@@ -105,7 +105,7 @@ def test_ctrl_c_before_the_threads_start(monkeypatch, capfd, saved, place):
     with monkeypatch.context() as patch:
         patch.setattr(f"a3c_cartpole.{place}", press)
         assert run("--checkpoint", saved, "--max-frames", 100)[0] == INTERRUPTED
-    assert capfd.readouterr().err == "Stopped after 50 frames\n"
+    assert capfd.readouterr().err == "Stopped after 50 frames\n"  # those of the checkpoint
     assert same(saved_values(saved).values(), before.values()) and frames_saved(saved) == 50
 
 

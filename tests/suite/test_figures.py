@@ -106,23 +106,25 @@ def all_rewards(r, v, i, t):
 
 
 @pytest.mark.parametrize("row, estimate", [(0, five_rewards), (1, gae)])
-def test_errors_of_updates_equal_their_definition(rng, row, estimate):
+def test_errors_of_gradients_equal_their_definition(rng, row, estimate):
     """errors.png shows how far the gradients of updates are from those with all rewards. There are
     two kinds of updates: with the first steps of ten episodes, or with the first ten of one. Row 0
-    of the result is for five rewards, row 1 for GAE."""
-    r, v, dlogp = rng.normal(size=(3, EPISODES, 30)) * (np.arange(30) < LENGTHS[:, np.newaxis])
+    of the result is for n rewards, row 1 for GAE."""
+    steps_left = np.arange(30) < LENGTHS[:, np.newaxis]  # after an episode's end, all numbers are 0
+    r, v, dlogp = rng.normal(size=(3, EPISODES, 30)) * steps_left
 
     def gradient(i, t, estimate):
         return dlogp[i, t] * estimate(r, v, i, t)
 
     def of_ten_episodes(estimate):
         firsts = [gradient(i, 0, estimate) for i in range(EPISODES)]
-        return np.reshape(firsts, (2, 10)).mean(axis=1)
+        return np.reshape(firsts, (2, 10)).mean(axis=1)  # two updates
 
     def of_successive_steps(estimate):
         return np.array([np.mean([gradient(i, t, estimate) for t in range(min(10, LENGTHS[i]))])
                          for i in range(EPISODES)])
-    found = record.errors_of_state(r, v, dlogp)[:, row, recorded_data.REWARDS.index(5)]
+    five = recorded_data.REWARDS.index(5)
+    found = record.errors_of_state(r, v, dlogp)[:, row, five]  # one for each kind of update
     for error, updates in zip(found, (of_ten_episodes, of_successive_steps), strict=True):
         wanted = recorded_data.error_of(updates(estimate), updates(all_rewards))
         assert error == pytest.approx(wanted)

@@ -52,8 +52,8 @@ def test_the_scripts_speed_is_read_from_its_lines():
 
 
 def test_launch_learn_returns_what_the_run_printed():
-    """Frames, episodes, failed evaluations and scores are those of its lines. It runs twice here:
-    with one worker and one seed it repeats itself."""
+    """Frames, episodes, failed evaluations and scores are those of its lines. The script runs twice
+    here: with one worker and one seed a run repeats itself."""
     options = ("--seed", 0, "--workers", 1, "--set", "LEARNED_MEAN", 30, "--test-episodes", 3)
     result = launch.learn(0, SCRIPT, *options)
     text = "".join(line for line, _ in launch.lines(SCRIPT, *options))

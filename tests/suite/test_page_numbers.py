@@ -1,4 +1,5 @@
-"""The lesson and the page of measurements say what was measured."""
+"""The lesson and the page of measurements say what was measured. If such a test is red, a page and
+the recorded data have drifted apart."""
 import functools
 import re
 
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.pages
 LESSON, MEASUREMENTS = page("README.md"), page("tests/measurements/README.md")
 
 
-def test_the_pages_tables_are_what_is_printed():
+def test_the_pages_tables_are_what_compare_py_prints():
     """Each row that compare.py and forgetting.py print stands on the page of measurements: medians,
     ratios and intervals, bold where p is below 0.05."""
     text = (ROOT / "tests" / "measurements" / "README.md").read_text(encoding="utf-8")
@@ -32,7 +33,7 @@ def test_the_pages_tables_are_what_is_printed():
 
 
 def test_the_pages_have_the_speeds_that_were_measured():
-    """Each row that speeds.py prints."""
+    """Each row that speeds.py prints stands in a table of speeds."""
     pages = [(ROOT / "tests" / name).read_text(encoding="utf-8")
              for name in ("measurements/README.md", "variants/distributed.md")]
     for table in speeds.tables():
@@ -73,7 +74,7 @@ def test_the_lesson_says_what_costs_speed_and_what_saves_time():
     assert f"takes about a [{['sixth', 'seventh', 'eighth'][round(learning) - 6]}]" in LESSON
 
 
-def test_the_variants_table_is_what_was_measured():
+def test_the_variants_page_says_how_often_each_learns():
     """The page has learn_variants.py's rows, and no run without memory has learned."""
     text = (ROOT / "tests" / "variants" / "README.md").read_text(encoding="utf-8")
     found = learn_variants.load_runs()
@@ -133,14 +134,16 @@ def test_the_pages_short_tables_are_those_of_the_data(words):
     ("CartPole, the script's RMSProp", "cartpole", "CartPole: 8 that wait, rate × 4"),
     ("CartPole, from 0", "from_0", "CartPole, from 0: 8 that wait, rate × 2"),
     ("Acrobot, Adam", "acrobot", "Acrobot: 8 that wait, rate × 8")])
-def test_the_page_shows_what_waiting_costs(words, table, best):
-    """In each row, the ratio at the same rate, and the one at the best rates, with other seeds."""
+def test_the_page_says_what_waiting_costs(words, table, best):
+    """Its table has, for each task and optimizer, the frames of learners that wait, divided by
+    others' frames: at the same rate, and at the best rates, measured with other seeds."""
     assert row(words, (table, "8 that wait"), ("tuned", best)) in MEASUREMENTS
 
 
 @pytest.mark.parametrize("block", [200, 50, 25, 1])
-def test_the_short_table_of_two_worlds_is_that_of_the_data(block):
-    """The frames of one thread and of eight in the same world, and failed evaluations."""
+def test_the_page_says_how_soon_evaluations_pass_in_two_worlds(block):
+    """A row of its short table: the frames of one thread and of eight in the same world, divided by
+    those of eight threads, and everybody's failed evaluations."""
     episodes = f"{block} episode{'s' * (block > 1)}"
     one, eight, same = (f"{learners}, {episodes}" for learners in (
         "1 thread", "8 threads", "8 in the same world"))
@@ -151,7 +154,9 @@ def test_the_short_table_of_two_worlds_is_that_of_the_data(block):
 
 
 def test_every_ratio_with_an_interval_was_measured(capsys):
-    """Wherever a page says, for example, "1.82 times the frames (1.59 to 2.08)"."""
+    """A ratio that is followed by its interval, such as "1.82 times the frames (1.59 to 2.08)", is
+    one that compare.py or measure_exercises.py prints. (test_the_lesson_says_how_many_frames… has
+    those in other words.)"""
     measure_exercises.show(measure_exercises.load_runs())
     measured = capsys.readouterr().out + "".join(
         row for table in compare.TABLES for row in compare.rows(table))
@@ -165,17 +170,19 @@ def test_every_ratio_with_an_interval_was_measured(capsys):
 
 @pytest.mark.parametrize("table, case, words", [
     ("cartpole", "1 thread", "thread takes {} times as many frames as eight (95% interval {})."),
+    ("two_worlds", "1 thread, 50 episodes", "one is even sooner ({} times the frames)."),
     ("cartpole", "8 that wait", "script's settings, A2C takes {} times as many frames."),
     ("from_0", "8 that wait", "averages start at 0, the ratio falls to {}."),
     ("tuned", "CartPole, from 0: 8 that wait, rate × 2", "that wait take {} times as many ({}).")])
 def test_the_lesson_says_how_many_frames_learners_need(table, case, words):
-    """The ratios of one thread, and of learners that wait, are the measured ones."""
+    """The ratios of one thread, also in two worlds, and of learners that wait, are the measured
+    ones."""
     assert words.format(*ratio(table, case)) in LESSON
 
 
-def test_the_pages_see_no_difference_where_none_is_significant():
-    """One or two threads take as many frames as eight, and on CartPole old gradients as many as
-    fresh ones, as far as the pages can see. On Acrobot old ones take more."""
+def test_the_pages_say_where_no_difference_is_significant():
+    """The pages say that they see no difference between one or two threads and eight, and on
+    CartPole none between old gradients and fresh ones. On Acrobot they see one."""
     assert "all six ratios are below 1, though none significantly so" in MEASUREMENTS
     for table in "cartpole", "from_0", "acrobot":
         for case in "1 thread", "2 threads":
@@ -189,50 +196,51 @@ def test_the_pages_see_no_difference_where_none_is_significant():
 
 
 def test_the_lesson_says_when_policies_are_good_in_two_worlds():
-    """With eight threads, with one, with eight that change together, with one that changes often:
-    the frames of the median run."""
+    """A table has the frames of the median run: with eight threads, with one, with eight that
+    switch together, and with eight and one that switch often."""
     eight, one, together, eight_often, often = (
         f"{np.median(forgetting.summaries()[case].good):,.0f}" for case in (
             "8 threads, 200 episodes", "1 thread, 200 episodes",
             "8 in the same world, 200 episodes", "8 threads, 25 episodes",
             "1 thread, 25 episodes"))
-    for words in (f"| eight threads | {eight} | |", f"| one thread | {one} | < 0.001 |",
-                  f"| eight threads that switch together | {together} | < 0.001 |",
-                  f"| eight threads that switch after every 25 episodes | {eight_often} | |",
-                  f"| one thread that switches after every 25 episodes | {often} | 1 |"):
+    for words in (f"| eight threads | {eight} |", f"| one thread | {one} |",
+                  f"| eight threads that switch together | {together} |",
+                  f"| eight threads that switch after every 25 episodes | {eight_often} |",
+                  f"| one thread that switches after every 25 episodes | {often} |"):
         assert words in LESSON
 
 
-def test_the_lesson_says_how_eight_threads_did_in_two_worlds():
-    """The number of evaluations that they failed, and that one thread failed."""
+def test_the_lesson_says_how_many_evaluations_failed_in_two_worlds():
+    """In fifty runs, with one thread and with eight."""
     runs = compare.load_runs("two_worlds")
     failed = [sum(run.failed for run in runs[f"{case}, 200 episodes"])
               for case in ("1 thread", "8 threads")]
     assert "({} in fifty runs; eight threads, {})".format(*failed) in LESSON
 
 
-def test_mixing_worlds_helps_and_the_number_of_threads_doesnt():
+def test_the_pages_say_that_mixing_two_worlds_helps():
     """What the lesson and the page of measurements say of two worlds, sentence by sentence. Each p
     is of a comparison with eight threads that switch after as many episodes."""
     found, p = forgetting.summaries(), forgetting.p_values(forgetting.summaries())
     assert p["1 thread, 200 episodes", "good"] < 0.001  # "(p < 0.001)"
     assert p["8 in the same world, 200 episodes", "good"] < 0.001
     assert p["1 thread, 25 episodes", "good"] == 1 and p["1 thread, 25 episodes", "worse"] >= 0.05
-    assert compared("two_worlds")["1 thread, 200 episodes"][-1] >= 0.05  # "passed no sooner"
+    assert compared("two_worlds")["1 thread, 200 episodes"][-1] >= 0.05  # "no sooner"
     middle, *_, p_of_50 = compared("two_worlds")["1 thread, 50 episodes"]
-    assert middle < 1 and p_of_50 < 0.05  # "even later"
+    assert middle < 1 and p_of_50 < 0.05  # "even sooner"
     same, one = (found[f"{case}, 200 episodes"].worse.mean()
                  for case in ("8 in the same world", "1 thread"))
     assert f"Eight in the same world score {same:.1f}, one thread {one:.1f}." in MEASUREMENTS
 
 
-def test_from_60000_frames_on_threads_make_no_difference():
-    """In two worlds: the page says that one thread and eight no longer differ significantly."""
-    one, eight, *_ = forgetting.summaries(late=60_000).values()
-    words = f"one thread ({one.worse.mean():.0f}) and eight ({eight.worse.mean():.0f}) no longer"
-    assert "from 60,000 frames on, [no difference]" in LESSON
-    p = forgetting.p_values(forgetting.summaries(late=60_000))
-    assert words in MEASUREMENTS and p["1 thread, 200 episodes", "worse"] >= 0.05
+def test_the_pages_say_that_in_two_worlds_the_gap_becomes_insignificant():
+    """From 60,000 frames on, the scores of one thread and of eight, in whichever world goes worse,
+    no longer differ significantly."""
+    found = forgetting.summaries(late=60_000)
+    one, eight = (found[f"{case}, 200 episodes"].worse.mean() for case in ("1 thread", "8 threads"))
+    assert f"the scores of one thread ({one:.0f}) and eight ({eight:.0f}) no longer" in MEASUREMENTS
+    assert "From 60,000 frames on, the gap in the picture is no longer" in LESSON
+    assert forgetting.p_values(found)["1 thread, 200 episodes", "worse"] >= 0.05
 
 
 def test_the_variants_page_says_how_far_v_runs_away():
@@ -265,12 +273,13 @@ def test_the_page_says_how_old_gradients_are(task, words, cores):
              spans(".1f", found.mean))
     assert f"| {task}, {words} | {' | '.join(cells)} |" in MEASUREMENTS
     if task == "CartPole":
-        assert "the mean age is [about 5]" in LESSON and found.mean == pytest.approx(5.25, abs=0.75)
+        assert "the mean age is [between 5 and 6]" in LESSON
+        assert 4.85 < min(found.mean) < max(found.mean) < 6
 
 
 # What the pages say about the pictures
 
-def test_the_lesson_quotes_what_its_pictures_show():
+def test_the_lesson_says_what_its_pictures_show():
     """run.png: the scores while the critic's loss is small. baseline.png: how far a sample moves
     the log-odds of right, on average, with the script's A and with return - V(s), which has no
     bias."""
@@ -280,7 +289,7 @@ def test_the_lesson_quotes_what_its_pictures_show():
     assert f"the mean push is {script:.4f} instead of {unbiased:.4f}" in LESSON
 
 
-def test_the_pages_sum_up_the_scripts_hundred_runs():
+def test_the_pages_say_how_the_scripts_hundred_runs_went():
     """A row of the page of measurements: how many learned, the median and the most frames, failed
     evaluations, the median and the worst score after learning. The lesson quotes some of it, and
     how many policies were bad where every evaluation passed."""
@@ -291,7 +300,7 @@ def test_the_pages_sum_up_the_scripts_hundred_runs():
     assert (f"| {len(frames)} of 100 | {np.median(frames):,.0f}; {frames[-1]:,} | {failed} | "
             f"{np.median(scores):.1f}; {scores[0]:.1f} |") in MEASUREMENTS
     assert f"after a median of {np.median(frames):,.0f} frames" in LESSON
-    assert f"All averaged at least {scores[0]:.1f}." in LESSON
+    assert f"all policies averaged at least {scores[0]:.1f}." in LESSON
     assert "All policies but the worst averaged more than 199" in MEASUREMENTS and scores[1] > 199
     without_evaluation = measure_exercises.load_runs()["5"]
     unchecked = sum(run.policy < 195 for run in without_evaluation)
@@ -300,9 +309,9 @@ def test_the_pages_sum_up_the_scripts_hundred_runs():
     assert f"In 7,000 frames it reaches a score of only {score:.0f}." in MEASUREMENTS
 
 
-def test_the_page_says_how_far_updates_are_from_the_truth():
-    """With ten successive steps: the average of so many updates is as good with all rewards as with
-    five, in the median of forty states."""
+def test_the_page_says_when_all_rewards_are_as_good_as_five():
+    """All rewards have no bias, but more noise than five. The page says over how many updates the
+    noise averages out: median and quartiles of forty states, for ten successive steps."""
     quartiles = recorded_data.statistics()[
         "ten successive steps: updates whose mean is as close with all as with five (quartiles)"]
     low, middle, high = (f"{number:.0f}" for number in quartiles)

@@ -40,7 +40,7 @@ def anchors(path):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_link_inside_the_project_leads_somewhere(name):
-    """Each names a file that exists, and a heading that this file has."""
+    """Each link names a file that exists, and a heading that this file has."""
     page, text = ROOT / name, PAGES[name]
     links = re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", text)  # [words](path#heading)
     links += re.findall(r"^\[\w+\]: (?!http)([^#\n]*)#?(.*)$", text, re.M)  # [name]: path#heading
@@ -162,7 +162,8 @@ def test_the_lesson_shows_what_its_programs_print(name, begins):
 
 
 def test_the_pages_show_every_option_of_the_script(capsys):
-    """Each is in one of the commands that test_the_scripts_commands_run_in_their_order runs."""
+    """Each option is in one of the commands that test_the_scripts_commands_run_in_their_order
+    runs."""
     with pytest.raises(SystemExit):
         a3c.main(["--help"])
     options = re.findall(r"^  (--[\w-]+)", capsys.readouterr().out, re.M)

@@ -185,12 +185,13 @@ def test_normalized_py_counts_each_state_once(normalized, fake_ray, program):
 
 
 def test_the_policy_of_normalized_states_equals_numpy(normalized, rng):
-    """With the page's normalized.py, the network sees each number of a state in standard deviations
-    from its mean, five at most."""
+    """With your_own.md's normalized.py, the network sees each number of a state in standard
+    deviations from its mean, five at most."""
     built = Built(0, server_class=normalized[0], brain_class=normalized[1])
     sums, *weights = built.server.weights
     mean, spread = np.array([0.1, 0.2, 0.3, 0.4]), np.array([2, 1, 0.5, 0.1])
-    put(built.server.session, [sums], [100 * np.array([[1] * 4, mean, mean ** 2 + spread ** 2])])
+    of_100_states = 100 * np.array([[1] * 4, mean, mean ** 2 + spread ** 2])  # count, sum, squares
+    put(built.server.session, [sums], [of_100_states])
     brain, s = built.tester.environment.agent.brain, rng.normal(size=(5, 4))
     brain.pull_parameter_server()
     p, _ = forward(built.values(weights), ((s - mean) / spread).clip(-5, 5))
@@ -224,9 +225,9 @@ def test_a_layer_without_gradients_does_no_harm(fake_ray, program):
             a3c.layer("unused", 2, 3)
             return super()._build_model()
     status, server = run("--max-frames", 50, main=program.main, server_class=Server)
-    unused, *used = server.session.run(server.weights)
-    assert status == NOT_LEARNED and np.array_equal(unused, server.first[0])
-    assert not np.array_equal(used[-1], server.first[-1])
+    before, after = server.first, server.session.run(server.weights)
+    moved = [not np.array_equal(*arrays) for arrays in zip(before, after)]
+    assert status == NOT_LEARNED and moved == [False, False, True, True, True, True, True, True]
 
 
 # Threads
