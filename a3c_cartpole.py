@@ -17,7 +17,7 @@ If A > 0, the action in s₀ becomes more likely, and if A < 0, less likely. V(s
 towards the sum of the first six terms. If the episode ends within these five steps, so does the
 sum, without V(s₅).
 
-To follow one step, begin with `Environment.run`, an episode that a thread learns from, and read
+To follow one step, begin with `Environment.run`, which plays an episode and learns from it. Read
 `Agent`, `LocalBrain` and `ParameterServer` as it calls them. `Worker_thread`, `Progress` and `main`
 run the threads, and nothing after `main` is A3C. The classes have the names and the order of the
 Japanese tutorial that this file accompanies; § marks its sections:
@@ -25,8 +25,8 @@ https://qiita.com/sugulu/items/acbc909dd9b74b043e45
 
 Some things come from the tutorial and not from the paper: five rewards in a return (the paper takes
 as many as are left until the next update), random actions with probability ε, rewards of 0, 1 and
--1, a loss averaged over samples, and a time limit that counts as an end. What the tutorial doesn't
-have is above all the evaluation that decides when to stop.
+-1, a loss averaged over samples, and a time limit that counts as an end. The main addition to the
+tutorial is the evaluation that decides when to stop.
 """
 import argparse
 import collections
@@ -82,7 +82,7 @@ N_WORKERS = 8  # threads that learn, here called learners
 SHARE_ONE_CORE = True  # run all learners on one CPU core; `share_one_core` says why
 MAX_FRAMES = 1_000_000  # frames before the learners give up; a frame is a step of any learner
 LEARNED_MEAN = 199  # mean score to exceed, in training and then in an evaluation; the best is 200
-THRESHOLD_MEAN = None  # another mean to exceed in training; None means the same
+THRESHOLD_MEAN = None  # the mean to exceed in training, if not LEARNED_MEAN
 THRESHOLD_EPISODES = 10  # in training: the latest ten episodes of all learners
 EVALUATION_EPISODES = 10  # in an evaluation: ten episodes of another thread, the test thread
 PRINT_EPISODES = 50  # print a line every fifty episodes, with their mean score
@@ -234,7 +234,7 @@ class LocalBrain:
         """Compute the gradient for all queued samples, and apply it to the server's weights. If it
         isn't finite, this raises tf.errors.InvalidArgumentError and moves no weight."""
         if not self.train_queue:
-            return  # nothing is complete yet, which happens if N_STEP_RETURN exceeds Tmax
+            return  # no sample is complete yet, which happens if N_STEP_RETURN exceeds Tmax
         s, a, R, s_, discount = zip(*self.train_queue)
         self.train_queue.clear()
         actor, critic, entropy, norm = self._update(s, a, R, s_, discount)
@@ -494,7 +494,7 @@ class Progress:
             return self.episodes, sum(self.scores) / len(self.scores)
 
     def evaluated(self, passed):
-        """End an evaluation. If the policy has passed, the learners end. If not, they go on, and
+        """End an evaluation. If the policy has passed, the learners stop. If not, they go on, and
         need at least ten new episodes to reach the threshold again."""
         with self.changed:
             self.phase = "learned" if passed else "training"
@@ -523,8 +523,8 @@ class Progress:
             raise Stopped
 
     def stop(self, error=None, name=None):
-        """Make all threads raise Stopped. error: why, if something failed. name: of the
-        thread, or the task, that failed."""
+        """Make all threads raise Stopped. error: why, if something failed. name: what
+        failed, a thread or "saving"."""
         with self.changed:
             self.stopped = True
             if error is not None and self.failure is None:
@@ -718,8 +718,8 @@ class Checkpoint:
             self.saver = tf.train.Saver(self.variables, save_relative_paths=True)
 
     def restore(self):
-        """Continue from the latest checkpoint, if there is one. Its frames count towards ε, but not
-        towards --max-frames."""
+        """Continue from the latest checkpoint, if there is one. Its frames count in the fall of ε,
+        but not towards --max-frames."""
         if self.folder is None:
             return
         saved = any(file.startswith(("checkpoint", "model-")) for file in os.listdir(self.folder))
@@ -776,7 +776,7 @@ def prepare_folder(option, folder):
 
 def prepare_films(options):
     """Find out, before anything is learned, whether films can be made and whether a window opens.
-    If none can open, SDL (with which pygame draws) gets a driver that needs no screen."""
+    If no window can, SDL (with which pygame draws) gets a driver that needs no screen."""
     options.window = False
     if options.render == "none":
         return
@@ -788,7 +788,7 @@ def prepare_films(options):
         refuse(f"argument --render: {reason(error)} (see requirements.txt, or try none)")
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # without a sound card ALSA may complain
     os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")  # OpenGL may crash with TensorFlow
-    drivers = {"linux": "x11", "win32": "windows"}  # on macOS only the main thread may open one
+    drivers = {"linux": "x11", "win32": "windows"}  # on macOS only the main thread may
     if options.render != "video" and sys.platform in drivers:
         os.environ.setdefault("SDL_VIDEODRIVER", drivers[sys.platform])
         with contextlib.suppress(pygame.error):

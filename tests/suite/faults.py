@@ -6,7 +6,7 @@ A fault: the function or setting ("" is the whole script), what stands in it, an
 
 FAULTS = {
     # test_advantages.py
-    "test_a_loss_with_memory_has_generalized_advantages": [
+    "test_the_memory_variants_use_generalized_advantages": [
         ("advantages.GAE.build_loss", "later >= 0", "later > 0"),
         ("memory.Brain.build_loss", "p[:, :a3c.NUM_ACTIONS]", "p")],
     "test_returns_reach_to_their_segments_end": [
@@ -316,7 +316,7 @@ FAULTS = {
     "test_unfit_settings_are_refused_in_one_line": [
         ("memory.Remembering.__init__", "shown != (seen,)", "shown < (seen,)"),
         ("pendulum.Server._build_model", "len(self.state_scale) != a3c.NUM_STATES", "False")],
-    "test_variants_learn_with_other_kinds_of_learners": [
+    "test_variants_train_with_synchronous_ga3c_and_distributed": [
         ("distributed.work", "a3c.main(words, Server, *classes)", "a3c.main(words, Server)")],
     "test_unfit_classes_are_refused_in_one_line": [
         ("ga3c.main", "issubclass(server_class, synchronous.Server)", "False"),

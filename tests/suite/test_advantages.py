@@ -10,13 +10,13 @@ import pendulum
 import advantages
 
 
-@pytest.mark.parametrize("variant, without_memory, actions, gamma_lambda", [
+@pytest.mark.parametrize("variant, without_gae, actions, gamma_lambda", [
     (memory, a3c.LocalBrain, [1] * 20, 0.99 * 0.95),
     (memory_pendulum, pendulum.Brain, [[1.0]] * 20, 0.9 * 0.95)])
-def test_a_loss_with_memory_has_generalized_advantages(
-        put_back, rng, variant, without_memory, actions, gamma_lambda):
-    """Variants with memory use GAE: its advantages are summed here in plain Python, with the
-    variant's own γλ. A brain without memory that is given them has the same loss and gradients."""
+def test_the_memory_variants_use_generalized_advantages(
+        put_back, rng, variant, without_gae, actions, gamma_lambda):
+    """The loss and its gradients equal those of a brain without GAE that is given the advantages,
+    summed here in plain Python with the variant's γλ. The memory behind π in p plays no part."""
     variant.configure()
     brain = object.__new__(variant.Brain)  # its loss needs no network
     delta = rng.normal(size=20)
@@ -26,7 +26,7 @@ def test_a_loss_with_memory_has_generalized_advantages(
         p_and_memory = tf.concat([p, tf.ones([20, 64])], axis=1)
         v, a = tf.constant(rng.normal(size=20), tf.float32), tf.constant(actions)
         got = brain.build_loss(p_and_memory, v, a, tf.stop_gradient(v + delta))
-        wanted = without_memory.build_loss(None, p, v, a, tf.stop_gradient(v + advantage))
+        wanted = without_gae.build_loss(None, p, v, a, tf.stop_gradient(v + advantage))
         gradients = [tf.gradients(tf.add_n(terms), [p, v]) for terms in (got, wanted)]
         for x, y in zip(*session.run([[*got, *gradients[0]], [*wanted, *gradients[1]]])):
             np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4)

@@ -313,15 +313,15 @@ def test_a_worker_keeps_the_scores_that_are_still_untold(fake_ray, monkeypatch):
 
 
 def test_a_new_run_counts_on_from_saved_frames(fake_ray, tmp_path, monkeypatch, capsys):
-    """A run that goes on from a checkpoint counts its frames, too. Each of three plays 300 frames
-    more, and saves as many as it prints."""
+    """Three runs, each from the checkpoint of the one before it: each plays about 300 frames more,
+    and the number that it prints is the one that it saves."""
     class Environment(a3c.Environment):
         def reward(self, *step):
             steps.append(step)
             return super().reward(*step)
     monkeypatch.chdir(tmp_path)
     words = "--render none --workers 1 --max-frames 300 --checkpoint saved".split()
-    before, steps = 0, []
+    before, steps = 0, []  # steps: those that this run has really played
     untold = 2 * 10  # each of two workers may play up to ten frames that it doesn't tell
     for _ in range(3):
         status = distributed.main(words, CountingServer, environment_class=Environment)

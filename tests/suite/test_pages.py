@@ -58,8 +58,8 @@ def code(text):
 
 
 def pictures(text):
-    """Those that ![words](path) shows, without the way to their folder."""
-    return sorted(re.findall(r"!\[.*?\]\((?:\.github|\.\.)/(pictures/\S+?)\)", text, re.S))
+    """Those that ![words](path) shows, in order, without the way to their folder."""
+    return re.findall(r"!\[.*?\]\((?:\.github|\.\.)/(pictures/\S+?)\)", text, re.S)
 
 
 def numbers(text):
@@ -213,13 +213,14 @@ def test_every_command_has_options_that_exist(text):
 
 
 def forms(text):
-    """Its lines without the numbers."""
-    return {re.sub(r"\d+", "0", line) for line in text.splitlines() if line != "…"}
+    """Its lines without the numbers, each once, in the order of their first appearance."""
+    lines = (re.sub(r"\d+", "0", line) for line in text.splitlines() if line != "…")
+    return list(dict.fromkeys(lines))
 
 
 def test_the_output_shown_is_that_of_a_real_run(tmp_path):
-    """What stands under "What you will see" is what is printed, line by line, but for the
-    numbers."""
+    """Under "What you will see", each form of line that a run prints is shown, in its order, and no
+    other. The first line is the same with its numbers."""
     command = re.search(r"`python (a3c_cartpole\.py --seed \d+ [^`]+)`", SENTENCES)[1].split()
     status, out, err = finish(start(*command[1:], cwd=tmp_path))
     [shown] = re.findall(r"^```\n(Seed .*?)^```", README, re.M | re.S)

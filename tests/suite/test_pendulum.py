@@ -93,10 +93,10 @@ def test_pendulum_is_evaluated_over_a_hundred_episodes(put_back, monkeypatch, ca
 
 
 def test_v_counts_after_pendulums_time_limit(build, monkeypatch):
-    """Pendulum's episodes end only because their time is up, so V of the last state counts, with
-    discount γ."""
+    """Pendulum's episodes end only because their time is up, so V of the last state counts. The
+    last sample has one reward, so its discount is γ."""
     built, discounts = build(pendulum), []
-    [brain, *_] = built.brains
+    [brain] = built.brains
     monkeypatch.setattr(brain, "train_push", lambda *sample: discounts.append(sample[-1]))
     built.learners[0].environment.run()
     assert len(discounts) == 200 and discounts[-1] == pytest.approx(a3c.GAMMA)

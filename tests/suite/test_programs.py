@@ -117,16 +117,17 @@ def test_unfit_settings_are_refused_in_one_line(
 
 # What goes with what
 
-TOGETHER = [synchronous, ga3c, distributed]  # they change how learners work together
-LEARNED_THERE = [clipped, pendulum, memory, memory_pendulum, pong, two_worlds]
+CHANGE_LEARNERS = [synchronous, ga3c, distributed]  # programs that change who learns, and when
+CHANGE_CLASSES = [clipped, pendulum, memory, memory_pendulum, pong, two_worlds]
 REFUSED = [(memory, ga3c), (memory_pendulum, ga3c)]
 
 
 @pytest.mark.parametrize("variant, program", [
-    pair for pair in itertools.product(LEARNED_THERE, TOGETHER) if pair not in REFUSED])
-def test_variants_learn_with_other_kinds_of_learners(given_to_main, fake_ray, variant, program):
-    """In all pairs but REFUSED, the other program trains every weight of the variant's network,
-    though too briefly to reach a score."""
+    pair for pair in itertools.product(CHANGE_CLASSES, CHANGE_LEARNERS) if pair not in REFUSED])
+def test_variants_train_with_synchronous_ga3c_and_distributed(
+        given_to_main, fake_ray, variant, program):
+    """A variant's classes, given to the main of another program: each of its weight arrays moves
+    within 100 frames. (All pairs but those in REFUSED.)"""
     status, server = run("--max-frames", 100, "--workers", 2, main=program.main,
                          **given_to_main(variant))
     assert status == NOT_LEARNED

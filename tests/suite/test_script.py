@@ -401,8 +401,8 @@ def nothing_written(tmp_path, monkeypatch):
     pytest.param("--checkpoint a[1]b", marks=posix), pytest.param("--logdir a[1]b", marks=posix),
     pytest.param("--logdir /proc/none", marks=linux)])
 def test_a_wrong_option_is_refused(nothing_written, capfd, words):
-    """One line on stderr names the option (for a number that is too small, all such options), and
-    the status is 2. Nothing is written."""
+    """One line on stderr names the option, and the status is 2. Nothing is written. (One message
+    names all four options whose number may be too small.)"""
     wrong = [word.rstrip("=") for word in words.split() if word.startswith("--")][-1]
     assert wrong in refusal(capfd, *words.split())
 
