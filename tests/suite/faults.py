@@ -60,9 +60,9 @@ FAULTS = {
     "test_frames_of_workers_and_earlier_runs_add_up": [
         ("distributed.ServerProcess.update", "self.frames.total() - self.frames[worker]", "0"),
         ("distributed.ServerCopy.update", "progress.frames - self.others_frames", "0")],
-    "test_an_overtaken_call_takes_the_server_no_frames_back": [
+    "test_a_late_call_never_lowers_the_servers_frames": [
         ("distributed.ServerProcess.update", "max(self.frames[worker], frames)", "frames")],
-    "test_an_older_answer_takes_a_worker_no_frames_back": [
+    "test_a_late_answer_never_lowers_a_workers_frames": [
         ("distributed.ServerCopy.update", ", 0)  # answers", ", -9999)  # answers")],
     "test_frames_played_during_a_call_are_told_later": [
         ("distributed.ServerCopy.update", "self.episodes_told += episodes", "pass")],
@@ -238,7 +238,7 @@ FAULTS = {
     "test_ga3cs_predictor_answers_each_learner": [
         ("ga3c.Predictor.learn", "zip(answers,", "zip(answers[::-1],")],
     # test_measurements.py
-    "test_forgetting_py_knows_the_world_of_each_episode": [
+    "test_forgetting_py_counts_an_episode_where_it_was_played": [
         ("forgetting.record", "self.env.unwrapped.world", "self.world")],
     "test_the_interval_has_the_ratios_that_wilcoxon_doesnt_reject": [
         ("run_statistics.ratio", "1.96 * deviation", "1.65 * deviation"),

@@ -117,8 +117,9 @@ def test_frames_of_workers_and_earlier_runs_add_up(server_process):
     assert first.progress.frames == frames == 100 + 10 + 7 + 5
 
 
-def test_an_older_answer_takes_a_worker_no_frames_back(server_process):
-    """If two answers overtake each other, a worker would otherwise go on after the end of a run."""
+def test_a_late_answer_never_lowers_a_workers_frames(server_process):
+    """If the answer with 1000 overtakes the one with 900, the worker keeps 1000. Otherwise it might
+    go on after the end of a run."""
     built = worker(server_process)
     handle = built.server.server_process = unittest.mock.Mock()
     for others_frames in 1000, 900:
@@ -127,8 +128,9 @@ def test_an_older_answer_takes_a_worker_no_frames_back(server_process):
     assert built.progress.frames == 1000 + 10 + 10
 
 
-def test_an_overtaken_call_takes_the_server_no_frames_back(script, server_process):
-    """Two learners of a worker may call in another order than the one in which they counted."""
+def test_a_late_call_never_lowers_the_servers_frames(script, server_process):
+    """A worker's calls tell all frames that it has played so far. If the call with 20 overtakes the
+    one with 10, the count stays at 20. (100 are from an earlier run.)"""
     gradients = [np.zeros(w.shape) for w in script.values(script.server.weights)]
     for frames in 20, 10:
         server_process.update.remote(1, frames, [], *gradients)

@@ -22,6 +22,7 @@ from helpers import (
     film_lengths, finish, linux, posix, run, same, saved_values, start)
 
 ALL_CORES = frozenset(os.sched_getaffinity(0)) if sys.platform == "linux" else None  # at first
+# 0 is while it learns. The other stages come only with -m long.
 MOMENTS = [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(1, 50))]
 
 

@@ -39,7 +39,7 @@ def test_ga3cs_last_samples_are_still_taken():
 
         @learning_threads.setter
         def learning_threads(self, names):
-            pass
+            pass  # the script's own class sets it
     samples = ga3c.Queue(Progress(options()), maxsize=1)
     assert samples.take() == "the last samples"
 

@@ -37,13 +37,14 @@ def test_every_script_explains_its_command_line(monkeypatch, capsys, name):
 
 
 def test_speeds_are_measured_between_two_lines_of_a_run(monkeypatch):
-    """Either after the first fifty episodes, or over ten seconds, after the first ten seconds."""
+    """Without the program's start: from the line after fifty episodes to the last one, or from the
+    first line after ten seconds to the first that comes over ten seconds later."""
     def points(*options):
         yield from (launch.Point(frames, seconds) for frames, seconds in (
-            (0, 9), (500, 11), (1500, 13), (9500, 22), (99_999, 23)))
+            (0, 4), (500, 9), (1500, 12), (5000, 21), (9500, 23), (99_999, 24)))
     monkeypatch.setattr(launch, "points", points)
-    assert speeds.after_fifty_episodes("program", 99_999) == (99_999 - 500) / (23 - 11)
-    assert speeds.while_it_runs("program") == (9500 - 500) / (22 - 11)
+    assert speeds.after_fifty_episodes("program", 99_999) == (99_999 - 500) / (24 - 9)
+    assert speeds.while_it_runs("program") == (9500 - 1500) / (23 - 12)
 
 
 def test_the_scripts_speed_is_read_from_its_lines():
@@ -103,8 +104,10 @@ def test_forgetting_py_evaluates_after_every_2000_frames(monkeypatch, put_back):
     assert set(share) in ({0.0}, {1.0})
 
 
-def test_forgetting_py_knows_the_world_of_each_episode(monkeypatch, put_back):
-    """Here it evaluates after every episode, and the thread switches worlds after every third."""
+def test_forgetting_py_counts_an_episode_where_it_was_played(monkeypatch, put_back):
+    """After its third episode the thread is already in the other world, but the episode was not.
+    Here an evaluation follows each episode, so the share in world 1 is 0 or 1. The first world is
+    drawn at random."""
     monkeypatch.setattr(forgetting, "EVERY", 1)
     monkeypatch.setattr(forgetting.Progress, "due", 1)
     monkeypatch.setattr(forgetting, "FRAMES", 200)
@@ -114,15 +117,21 @@ def test_forgetting_py_knows_the_world_of_each_episode(monkeypatch, put_back):
 
 
 def test_forgetting_py_goes_on_where_it_stopped(monkeypatch, tmp_path):
-    """Two seeds are kept, and of four only the other two are recorded."""
-    seeds = []
+    """Ctrl-C ends the first attempt in its third seed. The two before it are kept, and the second
+    attempt records only the others."""
+    def record(seed, *how):
+        seeds.append(seed)
+        if seeds.count(2) == 1:
+            raise KeyboardInterrupt
+        return [[seed]]
+    seeds, cases = [], len(forgetting.CASES)
     monkeypatch.setattr(forgetting, "DATA", tmp_path / "forgetting.npz")
-    monkeypatch.setattr(forgetting, "record", lambda seed, *how: seeds.append(seed) or [[seed]])
-    for number in 2, 4:
-        monkeypatch.setattr(forgetting, "SEEDS", number)
+    monkeypatch.setattr(forgetting, "record", record)
+    monkeypatch.setattr(forgetting, "SEEDS", 4)
+    with pytest.raises(KeyboardInterrupt):
         forgetting.measure()
-    cases = len(forgetting.CASES)
-    assert seeds == [seed for seed in range(4) for _ in range(cases)]
+    forgetting.measure()
+    assert seeds == [*[0] * cases, *[1] * cases, 2, *[2] * cases, *[3] * cases]
     assert all(runs.ravel().tolist() == [0, 1, 2, 3] for runs in forgetting.load().values())
 
 

@@ -237,7 +237,7 @@ AGENT, BRAIN = "environment.agent", "environment.agent.brain"
 
 
 @pytest.mark.timeout(60)  # with a fault they wait for ever
-@pytest.mark.parametrize("program, name, owner, method", [
+@pytest.mark.parametrize("program, name, path, method", [
     (ga3c, "local_thread1", AGENT, "act"), (ga3c, "predictor", BRAIN, "predict_p"),
     (ga3c, "trainer", BRAIN, "update_parameter_server"),
     (ga3c, "test_thread", AGENT, "act_greedily"),
@@ -245,12 +245,12 @@ AGENT, BRAIN = "environment.agent", "environment.agent.brain"
     (synchronous, "local_thread1", BRAIN, "pull_parameter_server"),
     (synchronous, "local_thread3", BRAIN, "update_parameter_server"),
     (synchronous, "test_thread", AGENT, "act_greedily")])
-def test_all_threads_end_whichever_fails_first(build, program, name, owner, method):
+def test_all_threads_end_whichever_fails_first(build, program, name, path, method):
     """One thread fails at its fourth call of this method (the test thread in an evaluation), and
     none is left waiting."""
     built = build(program, learners=3, LEARNED_MEAN=5 if name == "test_thread" else 199)
     [worker] = [worker for worker in (built.tester, *built.learners) if worker.name == name]
-    owner = operator.attrgetter(owner)(worker)
+    owner = operator.attrgetter(path)(worker)
     four_calls = [unittest.mock.DEFAULT] * 3 + [ValueError("on purpose")]
     setattr(owner, method, unittest.mock.Mock(wraps=getattr(owner, method), side_effect=four_calls))
     with pytest.raises(ValueError, match="on purpose"):
