@@ -11,7 +11,7 @@ threads play different episodes instead, and each of them repeats:
     play    up to ten steps, with actions drawn from π
     update  compute the gradient of the loss with its copy, and apply it to the shared network
 The loss compares two things: what followed a step (five rewards, and what the critic expects after
-them) and what the critic expected before. The difference is the advantage. For step 0:
+them) and what the critic expected before. The difference estimates the advantage. For step 0:
     A = r₀ + γ·r₁ + γ²·r₂ + γ³·r₃ + γ⁴·r₄ + γ⁵·V(s₅) - V(s₀)
 If A > 0, the action in s₀ becomes more likely, and if A < 0, less likely. V(s₀) moves a little
 towards the sum of the first six terms. If the episode ends within these five steps, so does the
@@ -180,7 +180,7 @@ class LocalBrain:
         # The actor's term treats A as a constant; otherwise minimizing it would raise V(s), too.
         actor_loss = -log_p_taken * tf.stop_gradient(advantage)
         critic_loss = LOSS_V * tf.square(advantage)
-        # Minus the entropy: minimizing it should keep the policy from becoming certain too early.
+        # Minus the entropy, so minimizing it raises the entropy and keeps the policy undecided.
         entropy_loss = LOSS_ENTROPY * tf.reduce_sum(p * tf.log(p + 1e-10), axis=1)
         return actor_loss, critic_loss, entropy_loss
 
@@ -257,7 +257,7 @@ class Agent:
     def __init__(self, brain, rng):
         self.brain = brain
         self.rng = rng
-        self.memory = collections.deque()  # the latest steps (s, a, r), whose returns lack rewards
+        self.memory = collections.deque()  # the latest steps (s, a, r), which still lack rewards
 
     def act(self, s, frame):
         """The action that a learner takes in state s (4,). frame: the number of frames so far."""
@@ -479,8 +479,9 @@ class Progress:
             return self.frames - 1
 
     def episode_ended(self, score):
-        """Count a learner's episode, and begin an evaluation if the mean score exceeds the
-        threshold. Returns the number of episodes, and the mean score of the latest ones."""
+        """Count a learner's episode, and begin an evaluation if the last THRESHOLD_EPISODES exceed
+        the threshold on average. Returns the number of episodes, and the mean score of the last
+        PRINT_EPISODES."""
         with self.changed:
             self.episodes += 1
             self.scores.append(score)
@@ -502,7 +503,7 @@ class Progress:
             self.changed.notify_all()
 
     def wait_until(self, condition, seconds=None):
-        """Wait until condition() holds, for at most `seconds`. Raises Stopped if all threads
+        """Wait, for at most `seconds`, until condition() holds. Raises Stopped if all threads
         are to stop."""
         with self.changed:
             self.changed.wait_for(lambda: self.stopped or condition(), seconds)
@@ -539,7 +540,7 @@ class Progress:
                 self.stop()
 
     def wait_for_stop(self, seconds):
-        """Wait until all threads are to stop, for at most `seconds`. Returns whether they are."""
+        """Wait, for at most `seconds`, until all threads are to stop. Returns whether they are."""
         with self.changed:
             return self.changed.wait_for(lambda: self.stopped, seconds)
 
@@ -629,10 +630,10 @@ SAVE_SECONDS = 60  # time between two saves
 
 
 class GraphCall:
-    """A function that runs a part of the graph: its arguments fill `feeds`, it returns `fetches` as
-    a list of arrays, and `targets` run only for their effects. It is prepared at its first use, by
-    a private method of the session, because `Session.run` and `Session.make_callable` take four
-    times as long."""
+    """A part of the graph as a Python function. Its arguments fill `feeds`; it returns `fetches`,
+    as a list of arrays; `targets` run only for their effects. The first call prepares it with a
+    private method of the session: `Session.run` and `Session.make_callable` would take four times
+    as long."""
     def __init__(self, session, feeds=(), fetches=(), targets=()):
         names = [[part.name for part in parts] for parts in (feeds, fetches, targets)]
         self.options = CallableOptions(feed=names[0], fetch=names[1], target=names[2])
@@ -718,7 +719,7 @@ class Checkpoint:
             self.saver = tf.train.Saver(self.variables, save_relative_paths=True)
 
     def restore(self):
-        """Continue from the latest checkpoint, if there is one. Its frames count in the fall of ε,
+        """Continue from the latest checkpoint, if there is one. Its frames count for ε,
         but not towards --max-frames."""
         if self.folder is None:
             return
@@ -762,8 +763,8 @@ def open_curves(server):
 
 
 def prepare_folder(option, folder):
-    """Make the folder of an option, if need be, and find out whether files can be written there and
-    whether TensorFlow finds them, which it doesn't if their path has brackets."""
+    """Make the folder of an option, if need be. Refuse it if files can't be written there, or if
+    TensorFlow can't find them, as when the path has brackets."""
     try:
         os.makedirs(folder, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -775,8 +776,8 @@ def prepare_folder(option, folder):
 
 
 def prepare_films(options):
-    """Find out, before anything is learned, whether films can be made and whether a window opens.
-    If no window can, SDL (with which pygame draws) gets a driver that needs no screen."""
+    """Find out, before anything is learned, whether films can be made and whether a window can
+    open. If not, SDL (with which pygame draws) gets a driver that needs no screen."""
     options.window = False
     if options.render == "none":
         return
@@ -788,7 +789,7 @@ def prepare_films(options):
         refuse(f"argument --render: {reason(error)} (see requirements.txt, or try none)")
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # without a sound card ALSA may complain
     os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")  # OpenGL may crash with TensorFlow
-    drivers = {"linux": "x11", "win32": "windows"}  # on macOS only the main thread may
+    drivers = {"linux": "x11", "win32": "windows"}  # not macOS: only its main thread may
     if options.render != "video" and sys.platform in drivers:
         os.environ.setdefault("SDL_VIDEODRIVER", drivers[sys.platform])
         with contextlib.suppress(pygame.error):

@@ -233,8 +233,9 @@ def test_a_worker_ends_once_the_run_is_over(server_process):
 
 @pytest.mark.parametrize("tasks, told", [({PLAYS_ON: 1}, 1), ({}, 0)])
 def test_once_learned_the_workers_are_told_to_end(supervisor, tasks, told):
-    """Otherwise the workers would play on during the films. If none is left, the server process
-    isn't told either: Ray would shut down before it answers, and print an error."""
+    """They are told through the server process. Otherwise they would play on during the films. If
+    no worker is left, it isn't called: Ray would shut down before it answers, and print an
+    error."""
     supervisor.tasks, supervisor.server_process = tasks, unittest.mock.Mock()
     supervisor.server.progress.phase = "learned"
     with pytest.raises(a3c.Stopped):
@@ -243,7 +244,8 @@ def test_once_learned_the_workers_are_told_to_end(supervisor, tasks, told):
 
 
 def test_weights_that_have_passed_are_not_replaced(supervisor):
-    """New weights may arrive after the evaluation, in an answer asked for before it ended."""
+    """A snapshot that was asked for during the evaluation may arrive after it. Its weights, which
+    differ, were never evaluated, and must get neither into the films nor into the checkpoint."""
     def snapshot(seen, really=supervisor.server_process.wrapped.snapshot):
         supervisor.server.progress.phase = "learned"  # the evaluation ends while this waits
         return really(seen)

@@ -225,7 +225,7 @@ def test_the_interval_has_the_ratios_that_wilcoxon_doesnt_reject(rng):
 
 
 def test_p_values_are_corrected_by_holms_method():
-    """The smallest counts 4 times, the next 3 times, and so on; none is below the one before it."""
+    """The smallest is multiplied by 4, the next by 3, and so on; none is below the one before."""
     assert run_statistics.holm({"a": 0.04, "b": 0.005, "c": 0.06, "d": 0.01}) == pytest.approx(
         {"a": 0.08, "b": 0.02, "c": 0.08, "d": 0.03})
 

@@ -85,12 +85,12 @@ def test_epsilon_is_that_of_the_rounds_beginning(build, begun_after, actions):
     assert {agent.explore([1.0, 0.0], frame=1600 - begun_after) for _ in range(100)} == actions
 
 
-@pytest.mark.timeout(60)  # with a fault, learners and the test thread would wait for them
+@pytest.mark.timeout(60)  # with a fault, learners would wait for one that has ended
 @pytest.mark.parametrize("learned_mean, wanted", [(0, LEARNED), (200, NOT_LEARNED)])
 def test_synchronous_learners_all_end(monkeypatch, learned_mean, wanted):
     """Once they have learned, or after the last frame, no learner waits for one that has ended."""
     monkeypatch.setattr(a3c, "LEARNED_MEAN", learned_mean)
-    monkeypatch.setattr(a3c, "GRACE_SECONDS", 1000)  # for learners that haven't ended
+    monkeypatch.setattr(a3c, "GRACE_SECONDS", 1000)  # so that none that hangs is given up
     status, _ = run("--workers", 3, "--max-frames", 1500, main=synchronous.main)
     assert status == wanted
 
