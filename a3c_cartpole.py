@@ -13,9 +13,9 @@ threads play different episodes instead, and each of them repeats:
 The loss compares two things: what followed a step (five rewards, and what the critic expects after
 them) and what the critic expected before. The difference estimates the advantage. For step 0:
     A = r₀ + γ·r₁ + γ²·r₂ + γ³·r₃ + γ⁴·r₄ + γ⁵·V(s₅) - V(s₀)
-If A > 0, the action in s₀ becomes more likely, and if A < 0, less likely. V(s₀) moves a little
-towards the sum of the first six terms. If the episode ends within these five steps, so does the
-sum, without V(s₅).
+If A > 0, the probability of the action in s₀ is pushed up, and if A < 0, down. V(s₀) is pulled a
+little towards the sum of the first six terms. If the episode ends within these five steps, so does
+the sum, without V(s₅).
 
 To follow one step, begin with `Environment.run`, which plays an episode and learns from it. Read
 `Agent`, `LocalBrain` and `ParameterServer` as it calls them. `Worker_thread`, `Progress` and `main`
@@ -194,7 +194,7 @@ class LocalBrain:
 
         p, v = self.forward(s)  # (batch, 2) and (batch,)
         _, v_ = self.forward(s_)  # (batch,)
-        # The target counts as a constant; otherwise V(s_) would move, too.
+        # The target counts as a constant; otherwise the loss would push V(s_), too.
         target = tf.stop_gradient(R + discount * v_)  # (batch,)
         with tf.name_scope("loss"):
             terms = self.build_loss(p, v, a, target)
@@ -281,7 +281,7 @@ class Agent:
 
     def advantage_push_local_brain(self, s, a, r, s_, done, terminal):
         """Remember one step, and queue the samples whose returns are now complete (§2.1; by
-        "advantage" the tutorial means looking n steps ahead). At the first update of an episode
+        "advantage" the tutorial means looking n steps ahead). At the first update of a long episode
             steps 0 1 2 3 4 5   are queued, each with five rewards
             steps 6 7 8 9       still lack rewards, and wait for the next update
         By then the weights are newer than those that chose these four actions.

@@ -134,6 +134,7 @@ FAULTS = {
     "test_an_error_in_a_thread_is_named_and_ends_all": [
         ("main", "{name} failed: {type(error)", "{type(error)"),
         ("Worker_thread.run", "self.progress.stop(error, self.name)", "pass"),
+        ("Progress.stop", "self.stopped = True", "self.stopped = name != 'local_thread2'"),
         ("Worker_thread.run", "except BaseException", "except Exception"),
         ("main", "{reason(error)}\") from error", "{reason(error)}\") from None")],
     "test_a_policy_not_saved_is_not_called_learned": [
@@ -319,6 +320,8 @@ FAULTS = {
         ("pendulum.Server._build_model", "len(self.state_scale) != a3c.NUM_STATES", "False")],
     "test_variants_train_with_synchronous_ga3c_and_distributed": [
         ("distributed.work", "a3c.main(words, Server, *classes)", "a3c.main(words, Server)")],
+    "test_pairs_that_do_not_go_together_are_refused": [
+        ("ga3c.main", "issubclass(brain_class, advantages.GAE)", "brain_class is advantages.GAE")],
     "test_unfit_classes_are_refused_in_one_line": [
         ("ga3c.main", "issubclass(server_class, synchronous.Server)", "False"),
         ("ga3c.main", "issubclass(brain_class, advantages.GAE)", "False"),

@@ -261,7 +261,7 @@ def test_weights_that_have_passed_are_not_replaced(supervisor):
     (exceptions.WorkerCrashedError(), "The worker died unexpectedly")], ids=["failed", "died"])
 def test_a_worker_that_failed_or_died_ends_the_run(supervisor, error, says):
     """If its code raises an exception, or if its process dies, the last line says which and why."""
-    supervisor.tasks = {PLAYS_ON: 1, error: 2}
+    supervisor.tasks = {PLAYS_ON: 1, error: 2}  # each task, and the number of its worker
     with pytest.raises(RuntimeError, match=f"^worker 2 failed: {says}") as raised:
         supervisor.next_score()
     assert raised.value.__cause__ is error

@@ -161,7 +161,8 @@ def test_an_error_in_a_thread_is_named_and_ends_all(
         run("--workers", 2, "--render", "video", "--checkpoint", saved, environment_class=Failing)
     assert isinstance(ended.value.__cause__, error)  # so Python shows where it was raised
     assert not noted[0].learning_threads  # all have ended
-    assert frames_saved(saved) == noted[0].frames and (not films or noted[0].frames > 50)
+    assert films == (noted[0].phase == "learned")  # nobody went on after the error
+    assert frames_saved(saved) == noted[0].frames
 
 
 class DiskFull(a3c.Environment):

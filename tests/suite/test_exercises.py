@@ -135,19 +135,20 @@ def test_check_py_says_what_is_wrong_with_a_round(says, answer, verdict):
     assert re.sub(r"\d+", "N", says("synchronous", answer)) == verdict
 
 
-@pytest.mark.parametrize("p, b, right, left, words", [
+@pytest.mark.parametrize("p, b, if_right, if_left, words", [
     (0.6, 0, 0.4, 0, "none, which gives 0.4 or 0."),
     (0.6, 0.4, 0.24, 0.24, "With b = 0.4 each draw gives 0.24."),
     (0.6, 0.6, 0.16, 0.36, "V is 0.6, which gives 0.16 or 0.36:"),
     (0.9, 0.9, 0.01, 0.81, "With π(right) = 0.9 it does harm: V gives 0.01 or 0.81,"),
     (0.9, 0, 0.1, 0, "and none gives 0.1 or 0.")])
-def test_the_lessons_answer_about_a_constant_b_is_right(p, b, right, left, words):
-    """π(right) is p, and right returns 1, left 0. A draw gives (return - b) times the slope of
-    log π(what was drawn), with respect to the logit of right. The average is always p·(1 - p)."""
+def test_the_numbers_of_the_exercise_by_hand_are_correct(p, b, if_right, if_left, words):
+    """The lesson's exercise on baselines: b is subtracted from each return. π(right) is p, and
+    right returns 1, left 0. A draw gives (return - b) times the slope of log π(what was drawn),
+    with respect to the logit of right. The average is always p·(1 - p)."""
     def log_p(logit):  # of right and of left
         return -np.log(1 + np.exp([-logit, logit]))
     logit, step = np.log(p / (1 - p)), 1e-6
     slopes = (log_p(logit + step) - log_p(logit - step)) / (2 * step)
-    assert (np.array([1, 0]) - b) * slopes == pytest.approx([right, left])
-    assert p * right + (1 - p) * left == pytest.approx(p * (1 - p))
+    assert (np.array([1, 0]) - b) * slopes == pytest.approx([if_right, if_left])
+    assert p * if_right + (1 - p) * if_left == pytest.approx(p * (1 - p))
     assert words in page("README.md")

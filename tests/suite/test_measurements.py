@@ -215,7 +215,8 @@ def test_a_measuring_program_shows_what_it_is_asked_for(monkeypatch, capsys, wor
 
 
 def test_the_interval_has_the_ratios_that_wilcoxon_doesnt_reject(rng):
-    """SciPy tests them, one by one. In the middle is the ratio that it would reject last."""
+    """SciPy tests ratios near the bounds, one by one. In the middle is the one that it would reject
+    last."""
     x, y = rng.uniform(1e4, 1e5, (2, 20))
     middle, low, high = run_statistics.ratio(x, y)
     p = {ratio: stats.wilcoxon(np.log(x / (ratio * y))).pvalue

@@ -173,7 +173,7 @@ def test_every_ratio_with_an_interval_was_measured(capsys):
 
 @pytest.mark.parametrize("table, case, words", [
     ("cartpole", "1 thread", "thread takes {} times as many frames as eight (95% interval {})."),
-    ("ages", "Acrobot: all cores", "Acrobot, learning takes [{} times]"),
+    ("ages", "Acrobot: all cores", "Acrobot, with other settings, learning takes [{} times]"),
     ("cartpole", "8 that wait", "| with the script's settings | {} |"),
     ("from_0", "8 that wait", "| if RMSProp's averages start at 0 | {} |"),
     ("tuned", "CartPole, from 0: 8 that wait, rate × 2", "that we tried for each | {} ({}) |")])

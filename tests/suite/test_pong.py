@@ -49,7 +49,8 @@ def test_pongs_actions_are_stay_up_and_down(environment):
 
 
 def test_pongs_films_run_at_the_games_speed(environment):
-    """A step lasts four of the game's 60 frames per second, and a film has a picture of each."""
+    """A step lasts four of the game's 60 frames per second, and a film has a picture of each
+    step."""
     env = environment.make("rgb_array_list")
     assert env.metadata["render_fps"] == 60 / 4
 

@@ -142,6 +142,12 @@ def test_the_page_names_the_variants_that_ga3c_refuses():
     assert all(program is ga3c for _, program in REFUSED)  # its sentence speaks of no other
 
 
+@pytest.mark.parametrize("variant, program", REFUSED)
+def test_pairs_that_do_not_go_together_are_refused(capsys, given_to_main, variant, program):
+    """These variants inherit GAE, which ga3c.py can't use, so one line refuses their classes."""
+    assert "nor with GAE" in refusal(capsys, main=program.main, **given_to_main(variant))
+
+
 @pytest.mark.parametrize("program, classes, error", [
     (ga3c, {"server_class": synchronous.Server}, "with synchronous.py"),
     (ga3c, {"brain_class": advantages.GAE}, "nor with GAE"),
