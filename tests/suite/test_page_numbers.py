@@ -12,6 +12,7 @@ import recorded_data
 import run_statistics
 import speeds
 from helpers import ROOT, page
+from scipy import stats
 
 pytest.importorskip("gymnasium")
 import clipping
@@ -218,7 +219,7 @@ def test_the_pages_say_that_mixing_two_worlds_helps():
     assert p["8 in the same world, 200 episodes", "good"] < 0.001
     assert "When switches are frequent, we see no difference," in LESSON
     assert p["1 thread, 25 episodes", "good"] == p["8 in the same world, 25 episodes", "good"] == 1
-    same, one, eight = (found[f"{case}, 200 episodes"].worse.mean()
+    same, one, eight = (np.median(found[f"{case}, 200 episodes"].worse)
                         for case in ("8 in the same world", "1 thread", "8 threads"))
     assert (f"eight in the same world score {same:.1f} in the worse world, one thread {one:.1f}, "
             f"and eight that switch independently {eight:.1f}.") in MEASUREMENTS
@@ -234,15 +235,18 @@ def test_the_lesson_says_who_passes_evaluations_sooner_in_two_worlds():
     assert "after every 50 episodes, one thread even passes sooner." in LESSON
 
 
-def test_the_pages_say_that_in_two_worlds_the_gap_becomes_insignificant():
-    """From 60,000 frames on, the scores of one thread and of eight, in whichever world goes worse,
-    no longer differ significantly."""
+def test_the_pages_say_what_is_left_of_the_lead_in_two_worlds():
+    """From 60,000 frames on: the score of the median run in whichever world goes worse, and how
+    many of fifty runs stay below 150 there."""
     found = forgetting.summaries(late=60_000)
-    one, eight = (found[f"{case}, 200 episodes"].worse.mean() for case in ("1 thread", "8 threads"))
-    assert f"the scores of one thread ({one:.0f}) and eight ({eight:.0f}) no longer" in MEASUREMENTS
-    assert (f"From 60,000 frames on, one thread scores {one:.0f} in the worse world and eight "
-            f"{eight:.0f}, no longer a significant difference.") in LESSON
-    assert forgetting.p_values(found)["1 thread, 200 episodes", "worse"] >= 0.05
+    one, eight = (found[f"{case}, 200 episodes"].worse for case in ("1 thread", "8 threads"))
+    bad, bad_of_eight = sum(one < 150), sum(eight < 150)
+    medians = f"(medians of {np.median(one):.0f} and {np.median(eight):.0f})"
+    words = f"{bad} of 50 runs with one thread stay below 150 in the worse world"
+    assert bad_of_eight == 1 and f"{words}, and one with eight threads (p < 0.001" in MEASUREMENTS
+    assert medians in MEASUREMENTS and f"{words}, and one with eight." in LESSON
+    assert stats.fisher_exact([[bad, 50 - bad], [1, 49]]).pvalue < 0.001
+
 
 
 def test_the_variants_page_says_how_far_v_runs_away():

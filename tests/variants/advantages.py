@@ -8,7 +8,7 @@ says how much better a step was than expected. The advantage is a weighted sum o
 later ones in the update:
     δₜ = rₜ + γ·V(sₜ₊₁) - V(sₜ)      Aₜ = δₜ + γλ·δₜ₊₁ + (γλ)²·δₜ₊₂ + ...
 λ = 0 gives the one-step advantage. λ = 1 takes all rewards up to the last sample, and then V. In
-between there is less bias than with 0, and less noise than with 1.
+between there is usually less bias than with 0, and less noise than with 1.
 """
 from script import a3c, tf
 

@@ -12,7 +12,7 @@ steps are up. The pendulum would go on, so V(s_) counts after the last step, too
 cuts off a torque that is too large, while log π is that of the torque as it was drawn.
 
 The program follows MorvanZhou's A3C_continuous_action.py. What to look at (--logdir): in training
-the mean score rises from -1,200 to -270, and loss/entropy rises while the spread shrinks.
+the mean score rises from about -1,200 to -270.
 """
 import clipped
 from script import a3c, np, tf
