@@ -39,7 +39,7 @@ FAULTS = {
         ("compare_learners.FromZeroServer.build_optimizer", "a3c.RMSPROP_DECAY", "0.9")],
     "test_rate_multiplies_the_learning_rate": [
         ("compare_learners.main", "a3c.LEARNING_RATE *= own.rate", "pass")],
-    "test_learners_that_wait_are_on_policy_unless_told": [
+    "test_samples_wait_for_the_next_round_only_if_off_policy": [
         ("compare_learners.OffPolicy.advantage_push_local_brain", "a3c.Agent.", "super().")],
     "test_learners_in_the_same_world_change_it_together": [
         ("compare_learners.SameWorld.run", "* (-1) ** changes", ""),
@@ -240,6 +240,8 @@ FAULTS = {
     "test_ga3cs_predictor_answers_each_learner": [
         ("ga3c.Predictor.learn", "zip(answers,", "zip(answers[::-1],")],
     # test_measurements.py
+    "test_launch_learn_returns_what_the_run_printed": [
+        ("launch.learn", 'text.count("Evaluation: ") - bool(learned)', "0")],
     "test_forgetting_py_counts_an_episode_where_it_was_played": [
         ("forgetting.record", "self.env.unwrapped.world", "self.world")],
     "test_the_interval_has_the_ratios_that_wilcoxon_doesnt_reject": [

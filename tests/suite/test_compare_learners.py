@@ -44,24 +44,11 @@ def test_the_measured_acrobot_is_the_one_on_the_page(put_back):
     assert a3c.constants() == constants
 
 
-@pytest.fixture
-def given_by_learners(put_back, monkeypatch):
-    """The classes that compare_learners.py gives to the main of the script or of synchronous.py."""
-    monkeypatch.setattr(two_worlds, "EPISODES", two_worlds.EPISODES)  # undone at the end
-
-    def classes(program, *words):
-        with unittest.mock.patch.object(program, "main") as main:
-            compare_learners.main(words)
-        _, server, *_ = main.call_args.args
-        return {"server_class": server, **main.call_args.kwargs}
-    return classes
-
-
-def test_rmsprop_from_0_differs_only_in_its_start(given_by_learners):
+def test_rmsprop_from_0_differs_only_in_its_start(given_to_main):
     """In the script the averages of squared gradients start at 1, with --optimizer from-0 at 0, as
     in exercise 15. Nothing else may differ, or the columns "from 0" would compare two things."""
     def averages_and_settings(*options):
-        built = Built(1, **given_by_learners(a3c, "--task", "cartpole", *options))
+        built = Built(1, **given_to_main(compare_learners, "--task", "cartpole", *options))
         optimizer = built.server.optimizer
         return (np.concatenate([x.ravel() for x in built.values(averages(built.server))]),
                 [optimizer._learning_rate, optimizer._decay, optimizer._momentum,
@@ -73,28 +60,29 @@ def test_rmsprop_from_0_differs_only_in_its_start(given_by_learners):
     assert settings_from_0 == settings
 
 
-def test_rate_multiplies_the_learning_rate(given_by_learners):
-    given_by_learners(a3c, "--task", "cartpole", "--rate", "2")
+def test_rate_multiplies_the_learning_rate(given_to_main):
+    given_to_main(compare_learners, "--task", "cartpole", "--rate", "2")
     assert a3c.LEARNING_RATE == 2 * 0.005
 
 
-def test_learners_that_wait_are_on_policy_unless_told(given_by_learners):
-    """synchronous.py makes the script's Agent on-policy. With --off-policy, four of ten steps wait
-    for the next round."""
-    words = "--task", "cartpole", "--learners"
-    assert given_by_learners(synchronous, *words, "waiting")["agent_class"] is a3c.Agent
-    agent = given_by_learners(synchronous, *words, "waiting", "--off-policy")["agent_class"]
-    agent = agent(Built(1).brains[0], None)
+@pytest.mark.parametrize("option, waiting", [([], 0), (["--off-policy"], 4)])
+def test_samples_wait_for_the_next_round_only_if_off_policy(given_to_main, option, waiting):
+    """Learners that wait for each other use each sample in the round that played it. With
+    --off-policy the last four of ten steps are left for the next round, as in the script."""
+    words = "--task", "cartpole", "--learners", "waiting", *option
+    agent_class = given_to_main(compare_learners, *words)["agent_class"]
+    agent = agent_class(Built(1).brains[0], None)
     for _ in range(a3c.Tmax):
         agent.advantage_push_local_brain(np.zeros(4), 0, 0.0, np.zeros(4), False, False)
-    assert len(agent.brain.train_queue) == 6 and len(agent.memory) == 4
+    assert (len(agent.brain.train_queue), len(agent.memory)) == (10 - waiting, waiting)
 
 
-def test_learners_in_the_same_world_change_it_together(given_by_learners):
+def test_learners_in_the_same_world_change_it_together(given_to_main, monkeypatch):
     """With --same-world --block 2, all learners are always in one world, 1 or -1. It is the other
     one after every two episodes of all learners together, not after two of each."""
     words = "--task", "worlds", "--same-world", "--block", "2"
-    built = Built(3, **given_by_learners(a3c, *words))
+    monkeypatch.setattr(two_worlds, "EPISODES", two_worlds.EPISODES)  # undone at the end
+    built = Built(3, **given_to_main(compare_learners, *words))
     found = []
     for episodes in 0, 3, 6, 9:  # each of the three learners has played one more
         built.progress.episodes = episodes

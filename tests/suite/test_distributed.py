@@ -206,7 +206,7 @@ def test_a_stop_ends_the_wait_for_an_answer(server_process, fake_ray, monkeypatc
         built.progress.stop()  # Ctrl-C, while it waits
         raise exceptions.GetTimeoutError
     built, asked = worker(server_process), []
-    built.server.server_process = unittest.mock.Mock()
+    built.server.server_process = unittest.mock.Mock()  # its answer never comes
     monkeypatch.setattr(fake_ray, "get", get)
     assert helpers.same(built.server.update(np.zeros(3)), built.server.latest)
     assert len(asked) == 1

@@ -62,9 +62,11 @@ def test_samples_hold_the_memory_of_their_episode(build):
         environment.run()
         s, _, _, s_, _ = map(np.array, zip(*brain.train_queue))
         brain.train_queue.clear()
-        assert not s[0, 2:].any() and same(s[1:], s_[:-1])
+        before, after = s[:, 2:], s_[:, 2:]  # what is remembered; two numbers are seen
+        assert not before[0].any() and same(s[1:], s_[:-1])
         policy_and_memory, _ = memory_numpy(built.values(brain.weights), s)
-        np.testing.assert_allclose(s_[:, 2:], policy_and_memory[:, 2:], rtol=1e-3, atol=1e-5)
+        wanted = policy_and_memory[:, a3c.NUM_ACTIONS:]
+        np.testing.assert_allclose(after, wanted, rtol=1e-3, atol=1e-5)
 
 
 def test_a_thread_remembers_only_what_it_plays(build):

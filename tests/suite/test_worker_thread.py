@@ -75,7 +75,7 @@ def test_a_stop_ends_every_thread(call):
 
 @may_hang
 def test_learners_wait_during_an_evaluation():
-    """Their next frames don't count until it is over. If it fails, all of them go on."""
+    """Their next frames don't count until it is over. If the policy doesn't pass, all go on."""
     progress = a3c.Progress(options())
     progress.phase = "evaluating"
     learners = [asleep(progress, progress.next_frame) for _ in range(3)]
