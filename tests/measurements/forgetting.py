@@ -147,7 +147,7 @@ def main():
     if not load():
         return print("not measured")
     print(*rows(), sep="\n")
-    print("from 60,000 frames on, in the worse world: median score, and runs below 150")
+    print("from 60,000 frames on, in the worse world: median of the mean scores, those below 150")
     for case, runs in summaries(late=60_000).items():
         print(f"{case}: {np.median(runs.worse):.0f}, {sum(runs.worse < 150)}")
 
