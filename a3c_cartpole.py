@@ -54,7 +54,7 @@ try:
 except ModuleNotFoundError:
     import gym  # version 0.26 works too
 gc.enable()
-gc.freeze()  # never look for garbage among the modules
+gc.freeze()  # never look for garbage among what exists so far
 tf.disable_eager_execution()
 tf.get_logger().setLevel("FATAL")
 gym.logger.min_level = gym.logger.ERROR  # hides advice to use v1; the tutorial uses v0
@@ -125,10 +125,10 @@ class ParameterServer:
         """Returns the operation that moves the shared weights, given a gradient for each.
 
         Threads don't take turns. TensorFlow locks a weight array and its RMSProp average while it
-        changes them, so no update is lost. But a pull may catch some arrays before other threads'
-        updates and some after them, and a gradient may be stale, because other threads may have
-        moved the weights since its thread last pulled. A3C accepts both, as Hogwild! does
-        (arXiv:1106.5730)."""
+        changes them, so no update is lost (with dense gradients, as here). But a pull may catch
+        some arrays before other threads' updates and some after them, and a gradient may be stale,
+        because other threads may have moved the weights since its thread last pulled. A3C accepts
+        both, as Hogwild! does (arXiv:1106.5730)."""
         # The slash reopens the scope instead of making parameter_server_1. So an optimizer's own
         # variables, such as Adam's, get the prefix by which a checkpoint finds them.
         with tf.name_scope("parameter_server/"):
@@ -226,8 +226,8 @@ class LocalBrain:
         self._pull()
 
     def push_parameter_server(self):
-        """Copy my weights to the server. Only the test thread does so, when no learner is left.
-        (`train_push` pushes something else: a sample.)"""
+        """Copy my weights to the server. Only the test thread does so, when no learner is left
+        but those that hang. (`train_push` pushes something else: a sample.)"""
         self._push()
 
     def update_parameter_server(self):
@@ -443,9 +443,10 @@ class Progress:
     A run begins in the phase "training". At the threshold it is "evaluating": the learners wait
     while the test thread evaluates the policy. Then it is "learned", or "training" again.
 
-    Even `frames += 1` is a read, an addition and a write, and other threads may get in between. So
-    a thread holds the lock `changed` while it changes these values, or needs several of them at
-    once. It releases the lock while it waits for a change. Reading one value needs no lock.
+    Even `frames += 1` is a read, an addition and a write, and Python doesn't promise that no other
+    thread gets in between. So a thread holds the lock `changed` while it changes these values, or
+    needs several of them at once. It releases the lock while it waits for a change. Reading one
+    value needs no lock.
     """
     def __init__(self, options):
         self.options = options
@@ -565,14 +566,14 @@ def main(argv=None, server_class=ParameterServer, brain_class=LocalBrain, agent_
          environment_class=Environment, worker_class=Worker_thread):
     """Learn, then show the policy (§3.1, whose steps are M0 to M3). argv: the words of a command
     line; None means this program's own. Returns the exit status: 0 learned, 1 not learned, 130
-    interrupted by Ctrl-C or `kill`. Raises SystemExit if an option is wrong or a file can't be
-    written, and RuntimeError if a thread fails.
+    interrupted by Ctrl-C or `kill`. Raises SystemExit if an option is wrong or a thread fails
+    with an OSError (a file can't be written, say), and RuntimeError if it fails otherwise.
 
     Another task or method: change this module's constants, and pass subclasses of these classes."""
     options = parse(argv)
     progress = Progress(options)
     with signals_stop(progress):
-        prepare_films(options)
+        prepare_films(progress)
 
         # M0. What all threads share
         with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
@@ -632,8 +633,8 @@ SAVE_SECONDS = 60  # time between two saves
 class GraphCall:
     """A part of the graph as a Python function. Its arguments fill `feeds`; it returns `fetches`,
     as a list of arrays; `targets` run only for their effects. The first call prepares it with a
-    private method of the session: `Session.run` and `Session.make_callable` would take four times
-    as long."""
+    private method of the session: `Session.run` and `Session.make_callable` would take several
+    times as long."""
     def __init__(self, session, feeds=(), fetches=(), targets=()):
         names = [[part.name for part in parts] for parts in (feeds, fetches, targets)]
         self.options = CallableOptions(feed=names[0], fetch=names[1], target=names[2])
@@ -644,7 +645,7 @@ class GraphCall:
     def __call__(self, *arrays):
         if self.function is None:
             self.function = self.session._make_callable_from_options(self.options)
-        # The prepared call doesn't check types: float64 where float32 is expected would crash.
+        # The prepared call doesn't check types: float64 where float32 is expected may crash Python.
         feeds = [np.asarray(x, dtype) for x, dtype in zip(arrays, self.types, strict=True)]
         return self.function(*feeds)
 
@@ -657,7 +658,8 @@ def finite(gradients):
 
 
 def open_session():
-    """A session for small calls: the thread that makes a call runs it, without helper threads."""
+    """A session for small calls: the thread that makes a call runs it, without helper threads
+    (unless the process has opened another session before)."""
     config = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
     config.device_count["GPU"] = 0
     config.experimental.executor_type = "SINGLE_THREADED_EXECUTOR"
@@ -668,7 +670,7 @@ def open_session():
 def share_one_core():
     """Keep the calling thread on the core that all learners share (on Linux only). A graph call
     releases Python's lock, the GIL, for a few microseconds. Meanwhile a thread on another core
-    could take it and hold up the caller."""
+    could take it and hold up the caller. Processes started by this thread stay on its core."""
     if SHARE_ONE_CORE and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         core = cores[os.getpid() % len(cores)]  # two runs at once may get different cores
@@ -685,7 +687,8 @@ SIGNALS = signal.SIGINT, signal.SIGTERM  # Ctrl-C, and what `kill` sends
 @contextlib.contextmanager
 def signals_stop(progress):
     """Let signals stop the threads; otherwise Python might end while it is saving. At the end
-    put back the old handlers, and the environment variables."""
+    put back the old handlers, and the environment variables. (Python allows handlers only in its
+    main thread, so `main` has to run there.)"""
     variables = dict(os.environ)
     handlers = {number: signal.signal(number, lambda *_: progress.interrupt())
                 for number in SIGNALS}
@@ -775,9 +778,10 @@ def prepare_folder(option, folder):
         refuse(f"argument {option}: {reason(error)}")
 
 
-def prepare_films(options):
+def prepare_films(progress):
     """Find out, before anything is learned, whether films can be made and whether a window can
     open. If not, SDL (with which pygame draws) gets a driver that needs no screen."""
+    options = progress.options
     options.window = False
     if options.render == "none":
         return
@@ -786,6 +790,8 @@ def prepare_films(options):
         import pygame
         subprocess.run([moviepy.config.FFMPEG_BINARY, "-version"], check=True, capture_output=True)
     except Exception as error:  # a package is missing, or ffmpeg
+        if progress.interrupted:
+            return  # Ctrl-C in a terminal also ends ffmpeg
         refuse(f"argument --render: {reason(error)} (see requirements.txt, or try none)")
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # without a sound card ALSA may complain
     os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")  # OpenGL may crash with TensorFlow

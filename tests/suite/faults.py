@@ -119,7 +119,8 @@ FAULTS = {
         ("distributed.work", "vars(a3c).update(constants)", "pass"),
         ("distributed.ServerProcess.__init__", "vars(a3c).update(constants)", "pass")],
     "test_whatever_ends_a_run_leaves_no_process": [
-        ("distributed.start_ray", "signal.getsignal(signal.SIGINT)", "signal.SIG_DFL")],
+        ("distributed.start_ray", "signal.getsignal(signal.SIGINT)", "signal.SIG_DFL"),
+        ("distributed.Supervisor.end", "signal.getsignal(signal.SIGTERM)", "signal.SIG_DFL")],
     # test_drills.py
     "test_ctrl_c_and_sigterm_save_however_often": [
         ("signals_stop", "progress.interrupt()", "None"),
@@ -131,6 +132,8 @@ FAULTS = {
         ("main", ", daemon=True", ""),  # Python would wait for the thread that hangs
         ("signals_stop", "progress.interrupt()",
          "(progress.interrupt(), signal.signal(signal.SIGINT, signal.default_int_handler))")],
+    "test_ctrl_c_may_end_ffmpeg_while_it_is_tried": [
+        ("prepare_films", "if progress.interrupted", "if False")],
     "test_an_error_in_a_thread_is_named_and_ends_all": [
         ("main", "{name} failed: {type(error)", "{type(error)"),
         ("Worker_thread.run", "self.progress.stop(error, self.name)", "pass"),
@@ -405,7 +408,7 @@ FAULTS = {
         ("Checkpoint.restore", "shapes.get(v.op.name) != v.shape", "False"),
         ("Checkpoint.restore", "latest is None", "False"),
         ("Checkpoint.restore", '("checkpoint", "model-")', '"checkpoint"')],
-    "test_films_that_cannot_be_made_are_refused": [("main", "prepare_films(options)", "pass")],
+    "test_films_that_cannot_be_made_are_refused": [("main", "prepare_films(progress)", "pass")],
     "test_films_need_an_ffmpeg_that_works": [
         ("prepare_films", "check=True", "check=False"),
         ("prepare_films", "except Exception", "except ImportError")],

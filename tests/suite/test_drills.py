@@ -10,6 +10,7 @@ import os
 import random
 import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -108,6 +109,17 @@ def test_ctrl_c_before_the_threads_start(monkeypatch, capfd, saved, place):
         assert run("--checkpoint", saved, "--max-frames", 100)[0] == INTERRUPTED
     assert capfd.readouterr().err == "Stopped after 50 frames\n"  # those of the checkpoint
     assert same(saved_values(saved).values(), before.values()) and frames_saved(saved) == 50
+
+
+def test_ctrl_c_may_end_ffmpeg_while_it_is_tried(monkeypatch, capfd):
+    """In a terminal, Ctrl-C goes to ffmpeg, too. That must not look as if ffmpeg were missing."""
+    def ffmpeg(*args, **kwargs):
+        signal.raise_signal(signal.SIGINT)
+        raise subprocess.CalledProcessError(-signal.SIGINT, "ffmpeg")
+    pytest.importorskip("moviepy.config")
+    monkeypatch.setattr(subprocess, "run", ffmpeg)
+    assert run("--render", "video", "--max-frames", 100)[0] == INTERRUPTED
+    assert capfd.readouterr().err == "Stopped after 0 frames\n"
 
 
 class Hanging(a3c.Environment):

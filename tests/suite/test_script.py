@@ -231,7 +231,7 @@ def films(tmp_path, monkeypatch):
 def show(options, capfd):
     """Film an episode of a policy that has learned nothing. Returns its score."""
     options.test_episodes = 1
-    a3c.prepare_films(options)
+    a3c.prepare_films(a3c.Progress(options))
     a3c.show_episodes(Built(1).tester.environment, options)
     [score] = numbers(r"^Test episode 1: score (\d+)$", capfd.readouterr().out)
     return score
@@ -254,7 +254,7 @@ def test_films_need_no_screen_and_no_sound_card(films):
     """Without a screen SDL would fail, and without a sound card ALSA would complain."""
     for name in "SDL_VIDEODRIVER", "SDL_AUDIODRIVER":
         os.environ.pop(name, None)
-    a3c.prepare_films(a3c.parse(["--render", "video"]))
+    a3c.prepare_films(a3c.Progress(a3c.parse(["--render", "video"])))
     assert os.environ["SDL_VIDEODRIVER"] == os.environ["SDL_AUDIODRIVER"] == "dummy"
 
 
@@ -291,7 +291,7 @@ def test_a_window_opens_if_it_can_and_may(films, monkeypatch, render, platform, 
     """--render decides whether it may."""
     screen(monkeypatch, platform, driver)
     options = a3c.parse(["--render", render])
-    a3c.prepare_films(options)
+    a3c.prepare_films(a3c.Progress(options))
     assert options.window == opens
 
 
@@ -300,7 +300,7 @@ def test_a_window_opens_with_the_users_own_driver(films, monkeypatch):
     screen(monkeypatch, "linux", driver="wayland")
     os.environ["SDL_VIDEODRIVER"] = "wayland"
     options = a3c.parse([])
-    a3c.prepare_films(options)
+    a3c.prepare_films(a3c.Progress(options))
     assert options.window
 
 

@@ -236,6 +236,7 @@ class Supervisor:
             self.server_process.end.remote()
             ray.wait(list(self.tasks), num_returns=len(self.tasks), timeout=5)
         ray.shutdown()
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))  # Ray has reset it in C
 
 
 def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain,
