@@ -124,8 +124,8 @@ class ParameterServer:
     def build_update(self, gradients):
         """Returns the operation that moves the shared weights, given a gradient for each.
 
-        Threads don't take turns. TensorFlow locks a weight array and its RMSProp average while it
-        changes them, so no update is lost (with dense gradients, as here). But a pull may catch
+        No thread waits for another. TensorFlow locks a weight array and its RMSProp average while
+        it changes them, so no update is lost (with dense gradients, as here). But a pull may catch
         some arrays before other threads' updates and some after them, and a gradient may be stale,
         because other threads may have moved the weights since its thread last pulled. A3C accepts
         both, as Hogwild! does (arXiv:1106.5730)."""

@@ -246,10 +246,13 @@ def test_once_learned_the_workers_are_told_to_end(supervisor, tasks, told):
 def test_weights_that_have_passed_are_not_replaced(supervisor):
     """A snapshot that was asked for during the evaluation may arrive after it. Its weights, which
     differ, were never evaluated, and must get neither into the films nor into the checkpoint."""
-    def snapshot(seen, really=supervisor.server_process.wrapped.snapshot):
+    really = supervisor.server_process.wrapped.snapshot
+
+    def snapshot(seen):
         supervisor.server.progress.phase = "learned"  # the evaluation ends while this waits
         return really(seen)
     before = values(supervisor.server)
+    assert really()[2][UPDATES] != before[UPDATES]  # so the snapshot's values differ
     supervisor.server_process.wrapped.snapshot = snapshot
     with pytest.raises(a3c.Stopped):
         supervisor.next_score()

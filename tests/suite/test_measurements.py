@@ -70,7 +70,7 @@ def test_launch_learn_returns_what_the_run_printed():
 def test_early_is_when_fifty_scores_first_average_100():
     """How early a run was good is measured in frames, and is None if it never was. Here sixty
     scores of 0 come before scores of 200, or all are 150, or all are 99."""
-    assert launch.early([(10 * i, 200 * (i > 60)) for i in range(1, 101)]) == 10 * 85
+    assert launch.early([(10 * i, 200 * (i > 60)) for i in range(1, 101)]) == 10 * 85  # 25 of each
     assert launch.early([(10 * i, 150) for i in range(1, 101)]) == 10 * 50
     assert launch.early([(10 * i, 99) for i in range(1, 101)]) is None
 

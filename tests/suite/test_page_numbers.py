@@ -217,12 +217,12 @@ def test_the_pages_say_that_mixing_two_worlds_helps():
     assert "good in both [sooner]" in LESSON and "than the others (p < 0.001)." in LESSON
     assert p["1 thread, 200 episodes", "good"] < 0.001
     assert p["8 in the same world, 200 episodes", "good"] < 0.001
-    assert "When switches are frequent, we see no difference," in LESSON
+    assert "when switches are frequent, we see no difference." in LESSON
     assert p["1 thread, 25 episodes", "good"] == p["8 in the same world, 25 episodes", "good"] == 1
     same, one, eight = (np.median(found[f"{case}, 200 episodes"].worse)
                         for case in ("8 in the same world", "1 thread", "8 threads"))
     assert (f"eight in the same world score {same:.1f} in the worse world, one thread {one:.1f}, "
-            f"and eight that switch independently {eight:.1f}.") in MEASUREMENTS
+            f"and eight divided between the worlds {eight:.1f}.") in MEASUREMENTS
 
 
 def test_the_lesson_says_who_passes_evaluations_sooner_in_two_worlds():
@@ -243,8 +243,8 @@ def test_the_pages_say_what_is_left_of_the_lead_in_two_worlds():
     bad, bad_of_eight = sum(one < 150), sum(eight < 150)
     medians = f"(medians of {np.median(one):.0f} and {np.median(eight):.0f})"
     words = f"{bad} of 50 runs with one thread average less than 150 in the worse world"
-    assert bad_of_eight == 1 and f"{words}, and one with eight threads (p < 0.001" in MEASUREMENTS
-    assert medians in MEASUREMENTS and f"{words}, and one with eight." in LESSON
+    assert bad_of_eight == 1 and f"{words}, and one with eight." in LESSON
+    assert medians in MEASUREMENTS and f"{words}, and one of 50 with eight" in MEASUREMENTS
     assert stats.fisher_exact([[bad, 50 - bad], [1, 49]]).pvalue < 0.001
 
 

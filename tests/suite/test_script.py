@@ -486,11 +486,12 @@ def test_all_settings_have_their_values():
 
 
 def test_options_not_given_have_their_defaults(monkeypatch):
-    """Threads and frames follow the constants, and each run gets another seed."""
-    monkeypatch.setattr(a3c, "N_WORKERS", 3)
+    """Threads and frames follow the constants, three test episodes are shown, and each run gets
+    another seed."""
+    monkeypatch.setattr(a3c, "N_WORKERS", 5)
     monkeypatch.setattr(a3c, "MAX_FRAMES", 60)
     options = a3c.parse([])
-    assert (options.workers, options.max_frames, options.test_episodes) == (3, 60, 3)
+    assert (options.workers, options.max_frames, options.test_episodes) == (5, 60, 3)
     assert options.render == "auto"
     assert options.seed != a3c.parse([]).seed  # equal once in four billion times
 
