@@ -795,7 +795,7 @@ def prepare_films(progress):
         refuse(f"argument --render: {reason(error)} (see requirements.txt, or try none)")
     os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # without a sound card ALSA may complain
     os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")  # OpenGL may crash with TensorFlow
-    drivers = {"linux": "x11", "win32": "windows"}  # not macOS: only its main thread may
+    drivers = {"linux": "x11", "win32": "windows"}  # macOS opens windows only in the main thread
     if options.render != "video" and sys.platform in drivers:
         os.environ.setdefault("SDL_VIDEODRIVER", drivers[sys.platform])
         with contextlib.suppress(pygame.error):

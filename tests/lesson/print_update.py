@@ -34,7 +34,7 @@ def main():
             ("entropy", "0.01·(0.6·log 0.6 + 0.4·log 0.4)", entropy),
             ("loss", "actor + critic + entropy", loss),
             ("dloss/dV(s)", "−A", dv),
-            ("dloss/dlogit(right)", "−A·(1 − 0.6) + 0.0010", dlogits[1:]),
+            ("dloss/dlogit(right)", "−A·0.4 + 0.01·0.6·0.4·log(0.6/0.4)", dlogits[1:]),
             ("dloss/dlogit(left)", "the same, with the opposite sign", dlogits[:1])]
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
