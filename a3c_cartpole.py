@@ -717,8 +717,8 @@ class Checkpoint:
         self.session, self.progress = server.session, server.progress
         self.folder, self.play = self.progress.options.checkpoint, self.progress.options.play
         self.lock = threading.Lock()  # both `main` and the test thread save
+        self.variables = tf.global_variables("parameter_server/")  # with RMSProp's averages
         if self.folder is not None:
-            self.variables = tf.global_variables("parameter_server/")  # with RMSProp's averages
             self.saver = tf.train.Saver(self.variables, save_relative_paths=True)
 
     def restore(self):

@@ -48,7 +48,7 @@ FAULTS = {
         ("compare_learners.UpdatesInTurn.update_parameter_server", "self.wait_for_turn()", "pass")],
     # test_distributed.py
     "test_ray_uses_the_cluster_of_the_address": [
-        ("distributed.start_ray", "ray.init(address,", 'ray.init("local",')],
+        ("distributed.Supervisor.start", "ray.init(options.address,", 'ray.init("local",')],
     "test_ray_reserves_nothing_and_restarts_nobody": [
         ("distributed.Supervisor.start", "num_cpus=0, max_retries=0", "num_cpus=1, max_retries=0"),
         ("distributed.Supervisor.start", "max_retries=0", "max_retries=1"),
@@ -66,13 +66,13 @@ FAULTS = {
     "test_a_late_answer_never_lowers_a_workers_frames": [
         ("distributed.ServerCopy.update", ", 0)  # answers", ", -9999)  # answers")],
     "test_frames_played_during_a_call_are_told_later": [
-        ("distributed.ServerCopy.update", "self.episodes_told += episodes", "pass")],
+        ("distributed.ServerCopy.update", "progress.recent.clear()", "pass")],
     "test_the_last_scores_of_a_worker_arrive": [
         ("distributed.Supervisor.next_score",
          "ended, _ = ray.wait(list(self.tasks), timeout=0.2)\n            self.fetch_snapshot()",
          "self.fetch_snapshot()\n            ended, _ = ray.wait(list(self.tasks), timeout=0.2)")],
     "test_each_score_arrives_once_and_in_order": [
-        ("distributed.ServerCopy.update", "[-episodes:]", "[-1:]")],
+        ("distributed.ServerCopy.update", "list(progress.recent)", "list(progress.recent)[-1:]")],
     "test_frames_and_values_arrive_under_the_saving_lock": [
         ("distributed.Supervisor.fetch_snapshot", "self.server.checkpoint.lock",
          "a3c.contextlib.nullcontext()")],
@@ -93,13 +93,12 @@ FAULTS = {
         ("distributed.Supervisor.task_ended", "except ray.exceptions.RayError",
          "except ray.exceptions.RayTaskError")],
     "test_ctrl_c_while_ray_or_the_server_starts": [
-        ("distributed.Supervisor.start", "progress.raise_if_stopped()\n        a3c.say", "a3c.say"),
         ("distributed.Supervisor.start", "progress.raise_if_stopped()\n\n", "pass\n\n"),
         ("distributed.main", "contextlib.suppress(a3c.Stopped)", "contextlib.nullcontext()")],
     "test_the_reason_of_a_worker_that_exits_is_kept": [
         ("distributed.work", "error.code", "'failed'")],
     "test_a_worker_keeps_the_scores_that_are_still_untold": [
-        ("distributed.work", "PRINT_EPISODES = 1000", "PRINT_EPISODES += 0")],
+        ("distributed.work", "THRESHOLD_EPISODES = 1000", "THRESHOLD_EPISODES += 0")],
     "test_workers_of_a_machine_choose_different_cores": [
         ("distributed.Supervisor.start", "number // machines", "number"),
         ("distributed.Supervisor.start", 'node["Alive"]', "1")],
@@ -113,13 +112,13 @@ FAULTS = {
         ("distributed.main", "Scores(environment_class)", "Scores(a3c.Environment)"),
         ("distributed.main", "class Mirror(server_class)", "class Mirror(a3c.ParameterServer)")],
     "test_refusals_come_before_ray_starts": [
-        ("distributed.start_ray", "{a3c.reason(error)}", "{error}")],
+        ("distributed.Supervisor.start", "{a3c.reason(error)}", "{error}")],
     "test_all_processes_have_the_runs_settings": [
         ("constants", "np.generic, ", ""),
         ("distributed.work", "vars(a3c).update(constants)", "pass"),
         ("distributed.ServerProcess.__init__", "vars(a3c).update(constants)", "pass")],
     "test_whatever_ends_a_run_leaves_no_process": [
-        ("distributed.start_ray", "signal.getsignal(signal.SIGINT)", "signal.SIG_DFL"),
+        ("distributed.Supervisor.start", "signal.getsignal(signal.SIGINT)", "signal.SIG_DFL"),
         ("distributed.Supervisor.end", "signal.getsignal(signal.SIGTERM)", "signal.SIG_DFL")],
     # test_drills.py
     "test_ctrl_c_and_sigterm_save_however_often": [

@@ -59,16 +59,14 @@ class ServerProcess:
 
 
 class ServerCopy(a3c.ParameterServer):
-    """A worker's copy of the parameter server. server_process: the handle of the real one. worker:
-    this worker's number. `progress.frames` is always what all others have played, as far as is
-    known here, and what this worker's learners have."""
+    """A worker's copy of the parameter server. server_process: the handle of the real one. As far
+    as is known here, `progress.frames` is what this worker and all others have played together."""
     def initialize(self):
         super().initialize()
         _, frames, values = wait_for(self.server_process.snapshot.remote(), self.progress)
         load(self, values)
         self.latest = self.session.run(self.weights)  # the weights that have come last
         self.progress.frames = self.others_frames = frames
-        self.episodes_told = 0
 
     def build_update(self, gradients):
         """Returns the operation that calls `update`, and copies the weights that it returns."""
@@ -81,9 +79,8 @@ class ServerCopy(a3c.ParameterServer):
         progress = self.progress
         with progress.changed:
             frames = progress.frames - self.others_frames
-            episodes = progress.episodes - self.episodes_told
-            scores = list(progress.scores)[-episodes:] if episodes else []
-            self.episodes_told += episodes
+            scores = list(progress.recent)  # since the last call
+            progress.recent.clear()
         answer = self.server_process.update.remote(self.worker, frames, scores, *gradients)
         with contextlib.suppress(a3c.Stopped):  # can't pass py_func; next_frame raises it again
             others_frames, self.latest = wait_for(answer, progress)
@@ -99,7 +96,7 @@ def work(number, core, handle, constants, words, server_class, *classes):
     number of the CPU core for its learners. handle: the server process's."""
     vars(a3c).update(constants)
     a3c.THRESHOLD_MEAN = float("inf")  # a worker doesn't evaluate
-    a3c.PRINT_EPISODES = 1000  # so many scores are kept until they are told
+    a3c.THRESHOLD_EPISODES = 1000  # so many scores does `progress.recent` keep for the next call
     a3c.SIGNALS = ()  # they are for the process that the user has started
     if a3c.SHARE_ONE_CORE and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
@@ -117,8 +114,7 @@ def work(number, core, handle, constants, words, server_class, *classes):
 
 def variables(server):
     """{name: variable} of all variables that a checkpoint holds."""
-    graph, scope = server.session.graph, "parameter_server/"
-    return {v.op.name: v for v in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES, scope)}
+    return {v.op.name: v for v in server.checkpoint.variables}
 
 
 def load(server, values):
@@ -133,25 +129,11 @@ def wait_for(answer, progress, seconds=60):
     for _ in range(2 * seconds):
         progress.raise_if_stopped()
         try:
-            return ray.get(answer, timeout=0.5)
-        except ray.exceptions.GetTimeoutError:
-            continue  # it hasn't answered yet
+            with contextlib.suppress(ray.exceptions.GetTimeoutError):
+                return ray.get(answer, timeout=0.5)
         except ray.exceptions.RayActorError as error:
             raise ConnectionError("the parameter server's process has died") from error
     raise ConnectionError(f"the parameter server's process doesn't answer for {seconds} seconds")
-
-
-def start_ray(address):
-    # The other processes find the user's modules, and set TensorFlow up, as this one does.
-    env_vars = {name: value for name, value in os.environ.items() if name.startswith("TF_")}
-    env_vars["PYTHONPATH"] = os.pathsep.join(sys.path)
-    try:
-        ray.init(address, logging_level="ERROR", log_to_driver=False,
-                 runtime_env={"env_vars": env_vars})
-    except Exception as error:
-        a3c.refuse(f"Ray doesn't start (argument --address): {a3c.reason(error)}")
-    # Ray has put in a handler of its own, which would end Python at once, even while it saves.
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
 
 
 class Supervisor:
@@ -159,19 +141,25 @@ class Supervisor:
     def __init__(self, options, *classes):
         self.options = options
         self.classes = classes  # the user's; the first one is the server's
-        self.server = None  # the script's, in this process
-        self.server_process = None  # its handle
         self.tasks = {}  # the workers that run, and their numbers
-        self.scores = collections.deque()  # that the script hasn't counted yet
-        self.scores_seen = 0  # how many have come from the server process
+        self.scores = []  # of all episodes that this process knows of
 
     def start(self, server):
-        """Start Ray, then the server process, then the workers. server: the script's."""
+        """Start Ray, the server process and the workers. server: the script's, in this process."""
         self.server, progress, options = server, server.progress, self.options
         seed, processes = progress.options.seed, options.processes
         progress.options.workers = processes * options.workers  # for the line "Seed"
-        start_ray(options.address)
-        progress.raise_if_stopped()
+
+        # The other processes find the user's modules, and set TensorFlow up, as this one does.
+        env_vars = {name: value for name, value in os.environ.items() if name.startswith("TF_")}
+        env_vars["PYTHONPATH"] = os.pathsep.join(sys.path)
+        try:
+            ray.init(options.address, logging_level="ERROR", log_to_driver=False,
+                     runtime_env={"env_vars": env_vars})
+        except Exception as error:
+            a3c.refuse(f"Ray doesn't start (argument --address): {a3c.reason(error)}")
+        # Ray's own handler would end Python at once, even while it saves.
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
         a3c.say(f"Ray starts {processes} worker processes")
 
         # num_cpus=0: not limited by cores. Ray starts nothing again that has died.
@@ -197,22 +185,23 @@ class Supervisor:
 
     def next_score(self):
         """Waits for the next episode of any worker, and returns its score."""
-        while not self.scores:
+        progress = self.server.progress
+        while len(self.scores) == progress.episodes:  # the script has counted all of them
             if not self.tasks:
                 raise a3c.Stopped
-            if self.server.progress.phase == "learned":
+            if progress.phase == "learned":
                 self.server_process.end.remote()  # before the films, which may take long
                 raise a3c.Stopped
             ended, _ = ray.wait(list(self.tasks), timeout=0.2)
             self.fetch_snapshot()  # after `wait`, so with the last scores of those that have ended
             for task in ended:
                 self.task_ended(task)
-        return self.scores.popleft()
+        return self.scores[progress.episodes]
 
     def fetch_snapshot(self):
         """Take over the server process's new scores, its frames, and its variables' values."""
         progress = self.server.progress
-        snapshot = self.server_process.snapshot.remote(self.scores_seen)
+        snapshot = self.server_process.snapshot.remote(len(self.scores))
         scores, frames, values = wait_for(snapshot, progress)
         with self.server.checkpoint.lock:  # so that no checkpoint mixes two snapshots
             if progress.phase == "learned":  # the weights that have passed must stay
@@ -220,7 +209,6 @@ class Supervisor:
             load(self.server, values)
             progress.frames = frames
         self.scores += scores
-        self.scores_seen += len(scores)
 
     def task_ended(self, task):
         number = self.tasks.pop(task)
