@@ -95,8 +95,8 @@ def work(number, core, handle, constants, words, server_class, *classes):
     """A worker: a Ray task. It learns until the run is over or all frames are played. core: the
     number of the CPU core for its learners. handle: the server process's."""
     vars(a3c).update(constants)
-    a3c.THRESHOLD_MEAN = float("inf")  # a worker doesn't evaluate
-    a3c.THRESHOLD_EPISODES = 1000  # so many scores does `progress.recent` keep for the next call
+    # A worker doesn't evaluate. Its `progress.recent` only keeps scores until the next call.
+    a3c.THRESHOLD_EPISODES = 1000
     a3c.SIGNALS = ()  # they are for the process that the user has started
     if a3c.SHARE_ONE_CORE and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
