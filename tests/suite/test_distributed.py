@@ -91,17 +91,22 @@ def latest_checkpoint():
 
 def test_updates_through_a_worker_equal_those_of_threads(script, server_process):
     """Weights, RMSProp's averages and a user's own variable are the same bit for bit, as if there
-    were only threads. All workers get them."""
-    first = worker(server_process)
+    were only threads. A worker gets what others have learned with its own next update, and one that
+    starts later gets it at once."""
+    first, second = worker(server_process, 1), worker(server_process, 2)
     for learner, frames in (0, 10), (1, 7), (0, 3):
         play(script, learner, frames)
         play(first, learner, frames)
     _, _, now = server_process.snapshot.remote()
     np.testing.assert_equal(now, values(script.server))
     assert now[UPDATES] == 1 + 3  # one by the fixture `script`
-    for built in first, worker(server_process, 2):
+    for built in first, worker(server_process, 3):
         assert helpers.same(built.values(built.server.weights),
                             script.values(script.server.weights))
+    play(second)
+    _, _, now = server_process.snapshot.remote()
+    weights = second.server.weights
+    assert helpers.same(second.values(weights), [now[w.op.name] for w in weights])
 
 
 def test_frames_of_workers_and_earlier_runs_add_up(server_process):
@@ -137,9 +142,9 @@ def test_a_late_call_never_lowers_the_servers_frames(script, server_process):
     assert server_process.snapshot.remote()[1] == 100 + 20
 
 
-def test_frames_played_during_a_call_are_told_later(server_process):
-    """While a learner waits for an answer, the others of its worker play on. What they play then is
-    told once, by the next call."""
+def test_what_is_played_during_a_call_is_told_later(server_process):
+    """While a learner waits for an answer, the others of its worker play on. The frames and scores
+    of that time are told once, by the next call."""
     def update(*report, really=server_process.update.remote):
         del server_process.update  # the next call is as usual
         built.progress.next_frame()
@@ -202,7 +207,8 @@ def test_frames_and_values_arrive_under_the_saving_lock(server_process, supervis
 
 
 def test_a_stop_ends_the_wait_for_an_answer(server_process, fake_ray, monkeypatch):
-    """A learner that waited on for the server's answer could delay Ctrl-C by a minute."""
+    """A learner that waited on for the server's answer could delay Ctrl-C by a minute. It goes on
+    with the weights that it has, until its next frame ends it."""
     def get(answer, timeout):
         asked.append(answer)
         built.progress.stop()  # Ctrl-C, while it waits
@@ -214,14 +220,14 @@ def test_a_stop_ends_the_wait_for_an_answer(server_process, fake_ray, monkeypatc
     assert len(asked) == 1
 
 
-@pytest.mark.parametrize("answer, seconds, error", [
+@pytest.mark.parametrize("answer, waited, error", [
     (exceptions.GetTimeoutError(), 60, "doesn't answer for 60 seconds"),
     (exceptions.RayActorError(), 0.5, SERVER_DIED)], ids=["silent", "dead"])
-def test_a_server_silent_a_minute_or_dead_is_an_error(fake_ray, answer, seconds, error):
+def test_a_server_silent_a_minute_or_dead_is_an_error(fake_ray, answer, waited, error):
     """Ray raises one of these errors in place of an answer. A dead server isn't waited for."""
     with pytest.raises(ConnectionError, match=error):
         distributed.wait_for(answer, a3c.Progress(helpers.options()))
-    assert sum(fake_ray.timeouts) == seconds
+    assert sum(fake_ray.timeouts) == waited
 
 
 def test_a_worker_ends_once_the_run_is_over(server_process):
@@ -265,7 +271,8 @@ def test_weights_that_have_passed_are_not_replaced(supervisor):
     (exceptions.RayTaskError("work", "its traceback", ValueError("on\npurpose")), "on purpose"),
     (exceptions.WorkerCrashedError(), "The worker died unexpectedly")], ids=["failed", "died"])
 def test_a_worker_that_failed_or_died_ends_the_run(supervisor, error, says):
-    """If its code raises an exception, or if its process dies, the last line says which and why."""
+    """If its code raises an exception, or if its process dies, the message says which and why. (The
+    fake Ray raises a task that is an exception.)"""
     supervisor.tasks = {PLAYS_ON: 1, error: 2}  # each task, and the number of its worker
     with pytest.raises(RuntimeError, match=f"^worker 2 failed: {says}") as raised:
         supervisor.next_score()
@@ -279,18 +286,20 @@ def work(fake_ray, core=0, **constants):
     fake_ray.start(distributed.work, 1, core, None, constants, words, CountingServer)
 
 
-@pytest.mark.parametrize("machines, chosen", [(1, [1, 2, 3, 4]), (2, [0, 1, 1, 2])])
-def test_workers_of_a_machine_choose_different_cores(fake_ray, monkeypatch, supervisor, machines,
-                                                     chosen):
-    """Workers of one machine have different cores, if it has enough. Ray spreads workers over
-    machines: on two, 1 and 3 are together, and 2 and 4."""
+@pytest.mark.parametrize("machines", [1, 2])
+def test_workers_of_a_machine_choose_different_cores(fake_ray, monkeypatch, supervisor, machines):
+    """If Ray spreads four workers evenly, those of a machine are 1, 2, 3 and 4, or 1 and 3, or 2
+    and 4. Each takes another core if there are as many. A machine that is dead doesn't count."""
     fake_ray.nodes = lambda: [{"Alive": True}] * machines + [{"Alive": False}]
     monkeypatch.setattr(distributed, "ServerProcess", unittest.mock.Mock())
     monkeypatch.setattr(distributed, "work", lambda number, core, *args: cores.append(core))
     cores, supervisor.classes = [], [CountingServer]
     supervisor.options = types.SimpleNamespace(processes=4, workers=8, address="local")
     supervisor.start(supervisor.server)
-    assert cores == chosen
+    for machine in range(machines):
+        of_machine = cores[machine::machines]
+        n = len(of_machine)
+        assert len({core % n for core in of_machine}) == n
 
 
 def test_a_worker_uses_only_allowed_cores(fake_ray, monkeypatch):
@@ -322,8 +331,8 @@ def test_a_worker_keeps_the_scores_that_are_still_untold(fake_ray, monkeypatch):
 
 
 def test_a_new_run_counts_on_from_saved_frames(fake_ray, tmp_path, monkeypatch, capsys):
-    """Three runs, each from the checkpoint of the one before it: each plays about 300 frames more,
-    and the number that it prints is the one that it saves."""
+    """Three runs, each from the checkpoint of the one before it: each plays about 300 frames, and
+    the number that it prints is the one that it saves."""
     class Environment(a3c.Environment):
         def reward(self, *step):
             steps.append(step)
@@ -335,7 +344,7 @@ def test_a_new_run_counts_on_from_saved_frames(fake_ray, tmp_path, monkeypatch, 
     for _ in range(3):
         status = distributed.main(words, CountingServer, environment_class=Environment)
         frames, _ = latest_checkpoint()
-        assert status == NOT_LEARNED and frames - before > 300 - untold
+        assert status == NOT_LEARNED and abs(frames - before - 300) <= untold
         assert f"Not learned after {frames} frames" in capsys.readouterr().out
         assert frames - before <= len(steps) <= frames - before + untold
         before = frames
@@ -351,10 +360,10 @@ def test_workers_play_on_at_the_threshold(fake_ray, tmp_path, monkeypatch, capsy
     words = "--render none --workers 1 --seed 5 --checkpoint saved".split()
     assert distributed.main([*words, "--max-frames", "10000"], CountingServer) == LEARNED
     out = capsys.readouterr().out
-    frames, updates = latest_checkpoint()
+    frames, _ = latest_checkpoint()
     assert f"\nLearned after {frames} frames" in out
     assert out.count("Evaluation") == 1
-    assert updates > 900  # so all 10,000 frames were played: an update is of at most ten
+    assert frames > 10_000 - 20  # two workers may each leave ten untold
     assert a3c.main([*words, "--play"]) == LEARNED  # as always with --play
 
 
@@ -397,12 +406,14 @@ def test_ctrl_c_while_ray_or_the_server_starts(fake_ray, monkeypatch, capsys, du
         signal.raise_signal(signal.SIGINT)
         started.append(during)
     setattr(fake_ray, during, start)
+    fake_ray.shutdown = unittest.mock.Mock()
     server, work = unittest.mock.Mock(), unittest.mock.Mock()
     monkeypatch.setattr(distributed, "ServerProcess", server)
     monkeypatch.setattr(distributed, "work", work)
     assert distributed.main(["--render", "none"]) == INTERRUPTED
     assert started == [during] and capsys.readouterr().err == "Stopped after 0 frames\n"
     assert server.called and not work.called
+    fake_ray.shutdown.assert_called_once_with()
 
 
 def test_without_ray_one_line_says_what_to_install(monkeypatch):
@@ -428,7 +439,8 @@ def test_ray_reserves_nothing_and_restarts_nobody(fake_ray):
         "work": {"num_cpus": 0, "max_retries": 0, "scheduling_strategy": "SPREAD"}}
 
 
-def test_the_first_line_counts_the_learners_of_all_processes(fake_ray, capsys):
+def test_the_line_seed_counts_the_learners_of_all_processes(fake_ray, capsys):
+    """Two processes of three learners are six."""
     words = "--render none --workers 3 --processes 2 --seed 5 --max-frames 50"
     distributed.main(words.split())
     assert "\nSeed 5, 6 learning threads\n" in capsys.readouterr().out
@@ -436,7 +448,7 @@ def test_the_first_line_counts_the_learners_of_all_processes(fake_ray, capsys):
 
 def test_all_processes_have_the_runs_settings(fake_ray, tmp_path, monkeypatch):
     """Workers learn with the settings that the user has changed, also with NumPy's numbers. Each
-    has a seed of its own, and only the process that the user has started makes files."""
+    worker has a seed of its own, and only the process that the user has started makes files."""
     settings, folder = [], str(tmp_path)  # in the order in which the servers are built
 
     class Server(a3c.ParameterServer):
@@ -504,10 +516,10 @@ def the_server_is_killed(process):
                  marks=pytest.mark.long),
     pytest.param(the_server_is_killed, FAILED, f"local_thread1 failed: {SERVER_DIED}\n",
                  marks=pytest.mark.long)],
-    ids=["Ctrl-C", "the server hangs", "the server is killed"])
-def test_whatever_ends_a_run_leaves_no_process(start, end, status, says):
-    """Ctrl-C, or a server that hangs or dies: what was learned is saved, and no process stays. A
-    SIGTERM at the very end changes nothing."""
+    ids=["Ctrl-C", "SIGTERM while the server hangs", "the server is killed"])
+def test_ctrl_c_sigterm_or_a_dead_server_leaves_no_process(start, end, status, says):
+    """What was learned is saved, and no process stays. A SIGTERM at the very end, which `main`
+    below sends, changes nothing."""
     process = start("--checkpoint", "saved")
     helpers.begin(process, "mean")  # so workers have told of fifty episodes
     end(process)

@@ -23,8 +23,6 @@ from helpers import (
     film_lengths, finish, linux, posix, run, same, saved_values, start)
 
 ALL_CORES = frozenset(os.sched_getaffinity(0)) if sys.platform == "linux" else None  # at first
-# 0 is while it learns. The other stages come only with -m long.
-MOMENTS = [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(1, 50))]
 
 
 def start_with(environment_class, *words, cwd):
@@ -49,16 +47,17 @@ class Announced(a3c.Environment):
         super().__init__(agent, progress)
 
 
-# A line, and the latest moment after it in seconds: learning, evaluating, filming, getting ready
-STAGES = [(" 50 episodes: ", 0.5), ("Threshold", 0.05), ("Learned", 1.0), ("An environment", 1.0)]
+# A line, and the latest moment after it in seconds: filming, learning, evaluating, getting ready
+STAGES = [("Learned", 1.0), (" 50 episodes: ", 0.5), ("Threshold", 0.05), ("An environment", 1.0)]
+MOMENTS = [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(1, 50))]
 
 
 @posix
-@pytest.mark.parametrize("number", MOMENTS)
+@pytest.mark.parametrize("number", MOMENTS, ids=lambda n: f"{STAGES[n % 4][0].strip(' :')} {n}")
 def test_ctrl_c_at_a_random_moment(tmp_path, number):
     """Whenever it comes, the script saves and ends with one line, and the films it has finished are
-    whole."""
-    text, latest = STAGES[number % len(STAGES)]
+    whole. (Without -m long, it comes only while the script films.)"""
+    text, latest = STAGES[number % 4]
     delay = random.Random(f"Ctrl-C {number}").uniform(0, latest)
     process = start_with(Announced, "--seed", 1, cwd=tmp_path)
     out = begin(process, text)
@@ -141,17 +140,18 @@ def test_ctrl_c_twice_while_a_thread_hangs(tmp_path, saved):
     time.sleep(0.5)  # the script waits for the thread for 1.5 s
     process.send_signal(signal.SIGINT)
     status, _, err = finish(process, seconds=60)
-    assert (status, err) == (INTERRUPTED, "Stopped after 51 frames\n")
+    assert (status, err) == (INTERRUPTED, "Stopped after 51 frames\n")  # 50 are the checkpoint's
     assert frames_saved(saved) == 51
 
 
 # Failures
 
-@pytest.mark.parametrize("victim, films, error", [
+@pytest.mark.parametrize("victim, while_filming, error", [
     ("local_thread2", False, ValueError), ("local_thread2", False, SystemExit),
-    ("test_thread", False, ValueError), ("test_thread", True, ValueError)])
+    ("test_thread", False, ValueError), ("test_thread", True, ValueError)],
+    ids=["learning", "sys.exit", "evaluating", "filming"])
 def test_an_error_in_a_thread_is_named_and_ends_all(
-        tmp_path, monkeypatch, saved, victim, films, error):
+        tmp_path, monkeypatch, saved, victim, while_filming, error):
     """The message names the thread, all threads end, and what was learned is saved."""
     class Failing(a3c.Environment):
         def run(self):
@@ -164,7 +164,7 @@ def test_an_error_in_a_thread_is_named_and_ends_all(
 
         def fail(self, filming):
             noted.append(self.progress)
-            if threading.current_thread().name == victim and filming == films:
+            if threading.current_thread().name == victim and filming == while_filming:
                 raise error("on purpose")
     noted = []
     monkeypatch.chdir(tmp_path)
@@ -173,7 +173,7 @@ def test_an_error_in_a_thread_is_named_and_ends_all(
         run("--workers", 2, "--render", "video", "--checkpoint", saved, environment_class=Failing)
     assert isinstance(ended.value.__cause__, error)  # so Python shows where it was raised
     assert not noted[0].learning_threads  # all have ended
-    assert films == (noted[0].phase == "learned")  # nobody went on after the error
+    assert (noted[0].phase == "learned") == while_filming  # nobody went on after the error
     assert frames_saved(saved) == noted[0].frames
 
 
@@ -205,8 +205,9 @@ class NoSpace(a3c.ParameterServer):
 
 
 @pytest.mark.timeout(60)
-def test_a_save_that_fails_ends_a_run(tmp_path, monkeypatch):
-    """The run would not end by itself. Without its saves a long run could be lost."""
+def test_a_save_on_the_way_that_fails_ends_the_run(tmp_path, monkeypatch):
+    """A long run that goes on without its saves could be lost. (This one can neither learn its task
+    nor use up its frames.)"""
     monkeypatch.setattr(a3c, "SAVE_SECONDS", 0)  # `main` looks once a second
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 200)  # which no mean exceeds
     with pytest.raises(SystemExit, match="^saving failed: No space$"):
@@ -229,7 +230,7 @@ def test_a_curve_not_written_ends_the_run(tmp_path):
     words = "--render", "none", "--workers", 1, "--logdir", "curves"
     status, out, err = finish(start_with(DiskFull, *words, cwd=tmp_path))
     assert (status, err.count("\n")) == (FAILED, 1), err
-    assert err.startswith("local_thread1 failed: ")
+    assert err.startswith("local_thread1 failed: ") and "File too large" in err
 
 
 @pytest.mark.parametrize("fails", [False, True])

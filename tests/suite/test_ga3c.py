@@ -12,20 +12,24 @@ import ga3c
 
 
 def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
-    """Each frame's sample is used in an update, or is left where it waited for others."""
+    """Each frame's sample is used in an update, or is left where it waited for others. An update
+    takes at least TRAINING_BATCH samples."""
     built = build(ga3c, learners=3)
     built.progress.max_frames = 2000
-    # The test thread waits for these, too.
-    assert built.progress.learning_threads > {"predictor", "trainer"}
     built.run()
     assert built.progress.frames == 2000 and not built.progress.learning_threads
     used = [point["batch/samples"] for point in points if "batch/samples" in point]
     agents = [worker.environment.agent for worker in built.learners]
     waiting = [len(agent.memory) + len(agent.brain.train_queue) for agent in agents]
     assert sum(used) + sum(waiting) == 2000 and built.server.samples.empty()
-    trainer = built.brains[-1]  # it waits for 40 samples
-    assert min(used) >= 40
-    assert len(trainer.train_queue) < 40
+    trainer = built.brains[-1]
+    assert min(used) >= ga3c.TRAINING_BATCH > len(trainer.train_queue)
+
+
+def test_the_run_lasts_until_ga3cs_predictor_and_trainer_end(build):
+    """The test thread waits for them as for learners."""
+    names = build(ga3c, learners=1).progress.learning_threads
+    assert names == {"local_thread1", "predictor", "trainer"}
 
 
 def test_ga3cs_last_samples_are_still_taken():

@@ -83,8 +83,8 @@ def test_a_thread_remembers_only_what_it_plays(build):
 
 
 def test_evaluations_and_films_begin_without_memory(build):
-    """An episode doesn't begin with what the last one left, in the thread's own environment or in
-    another that is made for a film."""
+    """An episode doesn't begin with what the last one left: neither in a new environment, as for a
+    film, nor in the thread's own."""
     environment = build(memory).tester.environment
     agent, before = environment.agent, []  # what it remembers before each step
 
@@ -93,7 +93,7 @@ def test_evaluations_and_films_begin_without_memory(build):
         return really(s)
     agent.policy = policy
     agent.brain.pull_parameter_server()
-    for env in environment.env, environment.make():
+    for env in environment.make(), environment.env, environment.make():
         before.clear()
         environment.play(env)
         assert before[1].any() and not before[0].any()

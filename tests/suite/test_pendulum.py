@@ -57,7 +57,7 @@ def two_torques(seed):
     return pendulum.Agent(brain, random.Random(seed))
 
 
-def test_greedy_torques_are_the_mean(monkeypatch):
+def test_torques_are_drawn_and_greedy_ones_are_the_mean(monkeypatch):
     """Evaluations use the mean of the torques. Those to learn from are drawn around it with the
     policy's spread, and not cut at 2, because the loss needs the probability of what was drawn."""
     monkeypatch.setattr(a3c, "NUM_ACTIONS", 4)  # means and spreads of two torques

@@ -3,7 +3,7 @@ import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import a3c, check_network
+from helpers import a3c, check_network, same
 from reference import layer, relu
 from scipy.special import softmax
 
@@ -56,13 +56,22 @@ def test_pongs_films_run_at_the_games_speed(environment):
 
 
 def test_a_step_of_pong_lasts_four_frames(environment):
-    """A state is the last four pictures, one of each step."""
+    """The game draws a frame, and the agent acts only after every fourth."""
     env, ale = environment.env, environment.env.unwrapped.ale
     env.reset(seed=0)
     before = ale.getEpisodeFrameNumber()
-    s, *_ = env.step(0)
+    env.step(0)
     assert ale.getEpisodeFrameNumber() == before + 4
-    assert s.shape == (4 * 84 * 84,) and s.dtype == np.uint8 and s.max() > 100
+
+
+def test_pongs_state_is_the_last_four_pictures(environment):
+    """One of each step, as grey values up to 255. So the network can see where the ball goes."""
+    env = environment.env
+    env.reset(seed=0)
+    states = [env.step(action)[0].reshape(4, 84, 84) for action in (1, 2) * 10]
+    for s, s_ in zip(states, states[1:]):
+        assert same(s[1:], s_[:3])
+    assert s_.dtype == np.uint8 and s_.max() > 100 and not np.array_equal(s_[2], s_[3])
 
 
 def test_a_point_of_the_opponent_costs_1_in_pong(environment):
@@ -88,7 +97,7 @@ def test_pongs_paddle_goes_up_and_down(environment):
 
 
 def test_games_of_pong_begin_differently(environment):
-    """Each seed waits for another number of frames, as Atari's games are usually played. Otherwise
+    """Seeds wait for different numbers of frames, as Atari's games are usually played. Otherwise
     all games would be alike."""
     begun = set()
     for seed in range(5):

@@ -30,7 +30,7 @@ import two_worlds
 PAGE = (ROOT / "tests" / "variants" / "your_own.md").read_text(encoding="utf-8")
 
 
-# Each as its user starts it (for distributed.py, more is in test_distributed.py)
+# Each as its user starts it (distributed.py: in test_distributed.py)
 
 VARIANTS = [clipped, ga3c, memory, memory_pendulum, pendulum, pong, synchronous, two_worlds]
 TO_LEARN = {clipped: 300_000, distributed: 300_000, ga3c: 500_000, memory: 1_000_000,
@@ -51,8 +51,7 @@ def test_each_variant_learns(tmp_path, program, frames):
 
 @pytest.mark.parametrize("program", VARIANTS)
 def test_each_variant_films_its_checkpoint(tmp_path, monkeypatch, put_back, program):
-    """--play accepts the checkpoint that the same variant has saved, and films it, though a run so
-    short has learned nothing."""
+    """A short run saves a checkpoint, and --play films it, although nothing has been learned."""
     process = start("--render", "none", "--max-frames", 300, "--workers", 2,
                     "--checkpoint", "saved", cwd=tmp_path, program=program.__file__)
     status, out, err = finish(process)
@@ -95,10 +94,11 @@ def test_programs_can_be_configured_in_turn(monkeypatch, given_to_main):
         return a3c.constants()
     monkeypatch.setattr(a3c, "LOSS_V", 0.25)
     before = a3c.constants()
-    first = constants(memory)
-    for program in pong, memory_pendulum, pendulum, two_worlds:
-        assert constants(program)["LOSS_V"] == 0.25
-    assert constants(memory) == first
+    programs, own = (memory, pong, memory_pendulum, pendulum, two_worlds), {}
+    for earlier, program in itertools.product((clipped, *programs), programs):
+        constants(earlier)
+        now = constants(program)
+        assert now == own.setdefault(program, now) and now["LOSS_V"] == 0.25
     assert constants(clipped) == before  # it changes none
 
 
@@ -143,18 +143,16 @@ def test_the_page_names_the_variants_that_ga3c_refuses():
 
 
 @pytest.mark.parametrize("variant, program", REFUSED)
-def test_pairs_that_do_not_go_together_are_refused(capsys, given_to_main, variant, program):
-    """These variants inherit GAE, which ga3c.py can't use, so one line refuses their classes."""
+def test_variants_that_use_gae_are_refused_by_ga3c(capsys, given_to_main, variant, program):
+    """It can't use GAE, and would learn nonsense. One line says so."""
     assert "nor with GAE" in refusal(capsys, main=program.main, **given_to_main(variant))
 
 
-@pytest.mark.parametrize("program, classes, error", [
-    (ga3c, {"server_class": synchronous.Server}, "with synchronous.py"),
-    (ga3c, {"brain_class": advantages.GAE}, "nor with GAE"),
-    (distributed, {"server_class": synchronous.Server}, "with synchronous.py")])
-def test_unfit_classes_are_refused_in_one_line(capsys, fake_ray, program, classes, error):
-    """Classes of another program that don't go with this one's, instead of learning nonsense."""
-    assert error in refusal(capsys, main=program.main, **classes)
+@pytest.mark.parametrize("program", [ga3c, distributed])
+def test_learners_that_wait_are_refused_by_other_learners(capsys, fake_ray, program):
+    """Two programs that both change who learns would learn nonsense together."""
+    error = refusal(capsys, main=program.main, server_class=synchronous.Server)
+    assert "with synchronous.py" in error
 
 
 # Normalized states
@@ -174,9 +172,9 @@ def normalized():
 
 
 @pytest.mark.parametrize("program", [a3c, synchronous, ga3c, distributed])
-def test_normalized_py_counts_each_state_once(normalized, fake_ray, program):
-    """The page's normalized.py sums up the states that are trained with, and their squares, with
-    all kinds of learners. A round of learners that wait adds its mean."""
+def test_normalized_py_sums_up_what_is_trained_with(normalized, fake_ray, program):
+    """The page's normalized.py counts the states that are trained with, and sums up them and their
+    squares, with each kind of learners. (Learners that wait add the mean of a round instead.)"""
     class Brain(normalized[1]):
         def update_parameter_server(self):
             if self.train_queue:
@@ -185,7 +183,7 @@ def test_normalized_py_counts_each_state_once(normalized, fake_ray, program):
     batches, add = [], np.mean if program is synchronous else np.sum
     _, server = run("--max-frames", 500, main=program.main, server_class=normalized[0],
                     brain_class=Brain)
-    number, total, squares = server.session.run(server.weights[0])
+    number, total, squares = server.session.run(server.weights[0])  # they begin with 1, 0 and 1
     np.testing.assert_allclose(number, 1 + sum(add(np.ones_like(s), axis=0) for s in batches))
     np.testing.assert_allclose(total, sum(add(s, axis=0) for s in batches), 1e-3, 1e-3)
     np.testing.assert_allclose(squares, 1 + sum(add(s ** 2, axis=0) for s in batches), 1e-3, 1e-3)
@@ -251,9 +249,9 @@ AGENT, BRAIN = "environment.agent", "environment.agent.brain"
     (synchronous, "local_thread1", BRAIN, "pull_parameter_server"),
     (synchronous, "local_thread3", BRAIN, "update_parameter_server"),
     (synchronous, "test_thread", AGENT, "act_greedily")])
-def test_all_threads_end_whichever_fails_first(build, program, name, path, method):
+def test_if_any_thread_fails_all_end(build, program, name, path, method):
     """One thread fails at its fourth call of this method (the test thread in an evaluation), and
-    none is left waiting."""
+    none is left waiting, which `built.run` checks."""
     built = build(program, learners=3, LEARNED_MEAN=5 if name == "test_thread" else 199)
     [worker] = [worker for worker in (built.tester, *built.learners) if worker.name == name]
     owner = operator.attrgetter(path)(worker)

@@ -50,7 +50,7 @@ def test_synchronous_takes_its_own_classes_and_their_subclasses():
     class Agent(synchronous.Agent):
         pass
     status, _ = run("--max-frames", 50, main=synchronous.main, server_class=synchronous.Server,
-                    agent_class=Agent)
+                    brain_class=synchronous.Brain, agent_class=Agent)
     assert status == NOT_LEARNED
 
 
@@ -82,6 +82,7 @@ def test_epsilon_is_that_of_the_rounds_beginning(build, begun_after, actions):
     built = build(synchronous)
     built.server.frame = begun_after
     agent = built.learners[0].environment.agent
+    # By its own frame, the first ε would be 0 and the second one half.
     assert {agent.explore([1.0, 0.0], frame=1600 - begun_after) for _ in range(100)} == actions
 
 
