@@ -214,7 +214,7 @@ FAULTS = {
         ("check.gae", "0.0 if terminal else v[-1]", "v[-1]"),
         ("check.check_gae", '(True, "at the end")', '(False, "at the end")'),
         ("check.check_gae", "all(np.allclose(m, -g, atol=1e-3)", "any(np.allclose(m, -g, atol=1)")],
-    "test_check_py_accepts_either_right_answer_to_exercise_20": [
+    "test_check_py_accepts_both_right_kinds_of_rounds": [
         ("check.play_rounds", "samples.setdefault(self, [])", "samples.setdefault(0, [])"),
         ("check.check_update", "is_sum(ones / len(ones)) or ", ""),
         ("check.check_update", " or is_sum(sizes / sizes.sum())", "")],
@@ -229,7 +229,7 @@ FAULTS = {
         ("check.check_synchronous", "len(rounds) > FRAMES / LEARNERS / 4", "False"),
         ("check.check_synchronous", "pairwise(rounds)", "pairwise(rounds[:2])")],
     # test_figures.py
-    "test_errors_of_gradients_equal_their_definition": [
+    "test_errors_of_state_equals_plain_loops": [
         ("record.errors_of_state", "later < n", "later <= n"),
         ("record.errors_of_state", "1 - 1 / n", "1 - 1 / (n + 1)")],
     # test_ga3c.py
@@ -257,6 +257,11 @@ FAULTS = {
         ("run_statistics.ratio", "1.96 * deviation", "1.65 * deviation"),
         ("run_statistics.ratio", "[skipped]", "[skipped + 3]"),
         ("run_statistics.ratio", "np.median(means)", "np.median(logs)")],
+    "test_clipping_py_counts_large_gradients_and_ends": [
+        ("clipping.run", "ends > 0", "ends <= 0")],
+    "test_clipping_py_clips_only_the_updates_it_is_told_to": [
+        ("clipping.run", '"end": end, "no end": tf.logical_not(end)',
+         '"end": tf.logical_not(end), "no end": end')],
     # test_memory.py
     "test_networks_with_memory_equal_numpy": [
         ("memory_pendulum.Server._build_model", "[x, h_critic]", "[x, h_actor]")],
@@ -455,8 +460,9 @@ FAULTS = {
     # test_timeline.py
     "test_each_update_names_the_version_its_thread_pulled": [
         ("timeline.Brain.note", "self.pulled, made))", "max(made - 1, 0), made))")],
-    "test_only_others_make_a_gradient_old": [
-        ("timeline.ages", "event.made - 1 - event.pulled", "event.made - event.pulled")],
+    "test_age_is_the_number_of_others_updates_since_the_pull": [
+        ("timeline.ages", "event.made - 1 - event.pulled", "event.made - event.pulled"),
+        ("timeline.ages", "event.made - 1 - event.pulled", "min(1, event.made - 1 - event.pulled)")],
     # test_two_worlds.py
     "test_world_minus_1_exchanges_the_actions": [
         ("two_worlds.World.step", "1 - a", "a"),

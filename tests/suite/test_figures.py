@@ -92,41 +92,38 @@ def n_step_advantage(r, v, i, t, n):
     return rewards + later - v[i, t]
 
 
-def five_rewards(r, v, i, t):
-    return n_step_advantage(r, v, i, t, 5)
+def gae(r, v, i, t, n):
+    """A weighted mean over all numbers of rewards before V, which is n on average."""
+    lam = 1 - 1 / n
+    return sum((1 - lam) * lam ** (m - 1) * n_step_advantage(r, v, i, t, m) for m in range(1, 300))
 
 
-def gae(r, v, i, t):
-    """With λ = 0.8, which takes five rewards on average: a weighted mean over all n."""
-    return sum(0.2 * 0.8 ** (n - 1) * n_step_advantage(r, v, i, t, n) for n in range(1, 100))
-
-
-def all_rewards(r, v, i, t):
-    return n_step_advantage(r, v, i, t, 30)
-
-
-@pytest.mark.parametrize("row, estimate", [(0, five_rewards), (1, gae)])
-def test_errors_of_gradients_equal_their_definition(rng, row, estimate):
-    """errors.png shows how far the gradients of updates are from those with all rewards. There are
-    two kinds of updates: with the first steps of ten episodes, or with the first ten of one. Row 0
-    of the result is for n rewards, row 1 for GAE."""
+@pytest.mark.parametrize("n", [1, 5, 20])
+@pytest.mark.parametrize("row, advantage", [(0, n_step_advantage), (1, gae)])
+def test_errors_of_state_equals_plain_loops(rng, row, advantage, n):
+    """errors.png shows how far the gradients of updates are from those with all rewards, for n
+    rewards (row 0) and for GAE (row 1). There are two kinds of updates: with the first steps of ten
+    episodes, or with the first ten of one. record.py computes all of this with matrices."""
     steps_left = np.arange(30) < LENGTHS[:, np.newaxis]  # after an episode's end, all numbers are 0
     r, v, dlogp = rng.normal(size=(3, EPISODES, 30)) * steps_left
 
-    def gradient(i, t, estimate):
-        return dlogp[i, t] * estimate(r, v, i, t)
+    def estimate(i, t):
+        return dlogp[i, t] * advantage(r, v, i, t, n)
 
-    def of_ten_episodes(estimate):
-        firsts = [gradient(i, 0, estimate) for i in range(EPISODES)]
+    def with_all_rewards(i, t):
+        return dlogp[i, t] * n_step_advantage(r, v, i, t, 30)
+
+    def of_ten_episodes(gradient):
+        firsts = [gradient(i, 0) for i in range(EPISODES)]
         return np.reshape(firsts, (2, 10)).mean(axis=1)  # two updates
 
-    def of_successive_steps(estimate):
-        return np.array([np.mean([gradient(i, t, estimate) for t in range(min(10, LENGTHS[i]))])
+    def of_successive_steps(gradient):
+        return np.array([np.mean([gradient(i, t) for t in range(min(10, LENGTHS[i]))])
                          for i in range(EPISODES)])
-    five = recorded_data.REWARDS.index(5)
-    found = record.errors_of_state(r, v, dlogp)[:, row, five]  # one for each kind of update
+    column = recorded_data.REWARDS.index(n)
+    found = record.errors_of_state(r, v, dlogp)[:, row, column]  # one for each kind of update
     for error, updates in zip(found, (of_ten_episodes, of_successive_steps), strict=True):
-        wanted = recorded_data.error_of(updates(estimate), updates(all_rewards))
+        wanted = recorded_data.error_of(updates(estimate), updates(with_all_rewards))
         assert error == pytest.approx(wanted)
 
 

@@ -1,5 +1,4 @@
 """The programs that measure: their command lines, their statistics, and what they note of a run."""
-import contextlib
 import importlib
 import re
 import sys
@@ -13,10 +12,11 @@ import numpy as np
 import pytest
 import run_statistics
 import speeds
-from helpers import SCRIPT, a3c, options
+from helpers import SCRIPT, a3c, options, tf
 from scipy import stats
 
 pytest.importorskip("gymnasium")
+import clipped
 import clipping
 import forgetting
 import two_worlds
@@ -75,33 +75,62 @@ def test_early_is_when_fifty_scores_first_average_100():
     assert launch.early([(10 * i, 99) for i in range(1, 101)]) is None
 
 
-def test_clipping_py_counts_the_updates_of_a_run(put_back):
-    """It counts updates above the norm (none, as the norm is infinite here), with a large gradient,
-    with the end of an episode, and with both: some, but no more than of either."""
-    run = clipping.run(0, which="all", limit=np.inf, rate=1)
-    assert run.above == 0 < run.large_ends <= min(run.large, run.ends)
-    assert run.ends < run.updates < run.frames and run.largest_v > 0.5
-
-
-def test_clipping_py_clips_the_updates_it_is_told_to(put_back, monkeypatch):
-    """All, those with the end of an episode, and the others make three different runs. With one
-    learner they would otherwise be equal."""
+@pytest.fixture
+def applied(put_back, monkeypatch):
+    """The norm of the gradients of each update that `clipping.run` applies, and whether it has the
+    end of an episode. Its runs are short here, with one learner."""
+    def build_update(server, gradients, really=clipped.FallingRate.build_update):
+        graph = tf.get_default_graph()
+        discount = graph.get_tensor_by_name(graph.get_name_scope() + "/discount:0")
+        note = tf.py_func(lambda norm, discount: found.append((norm, 0 in discount)),
+                          [tf.global_norm(gradients), discount], [])
+        with tf.control_dependencies([note]):
+            return really(server, gradients)
+    found = []
+    monkeypatch.setattr(clipped.FallingRate, "build_update", build_update)
     monkeypatch.setattr(a3c, "N_WORKERS", 1)
-    runs = [clipping.run(0, which, limit=0.25, rate=1) for which in ("all", "end", "no end", "end")]
-    assert len(set(runs)) == 3 and runs[1] == runs[3] and all(run.above > 0 for run in runs)
+    monkeypatch.setattr(a3c, "MAX_FRAMES", 3000)
+    return found
 
 
-def test_forgetting_py_evaluates_after_every_2000_frames(monkeypatch, put_back):
+def test_clipping_py_counts_large_gradients_and_ends(applied):
+    """Of all updates: those with a gradient above 0.5, with the end of an episode, and with both.
+    With an infinite norm, none is above it."""
+    run = clipping.run(0, which="all", limit=np.inf, rate=1)
+    norms, ends = map(np.array, zip(*applied))
+    assert (run.updates, run.large, run.ends, run.large_ends, run.above) == (
+        len(norms), sum(norms > 0.5), sum(ends), sum((norms > 0.5) & ends), 0)
+    assert 0 < run.large_ends < run.ends < run.updates < run.frames == 3000
+
+
+@pytest.mark.parametrize("which, clipped_if_end", [
+    ("all", {True, False}), ("end", {True}), ("no end", {False})])
+def test_clipping_py_clips_only_the_updates_it_is_told_to(applied, which, clipped_if_end):
+    """All, those with the end of an episode, or the others: after that, no norm exceeds 0.25."""
+    clipping.run(0, which, limit=0.25, rate=1)
+    norms, ends = map(np.array, zip(*applied))
+    for end in True, False:
+        assert (norms[ends == end].max() <= 0.2501) == (end in clipped_if_end)
+
+
+def test_forgetting_py_evaluates_from_2000_frames_on():
+    """At the end of the first episode after them."""
+    progress, phases = forgetting.Progress(options()), []
+    for frames in 1999, 2000:
+        progress.frames = frames
+        progress.episode_ended(20.0)
+        phases.append(progress.phase)
+    assert phases == ["training", "evaluating"]
+
+
+def test_forgetting_py_keeps_scores_and_shares(monkeypatch, put_back):
     """Of 6000 frames, the evaluations after 2000 and 4000 are kept; a last one may be missing. The
     thread never switches worlds, so all its episodes are in one."""
-    progress = forgetting.Progress(options())
-    for progress.frames, phase in (1999, "training"), (2000, "evaluating"):
-        progress.episode_ended(20.0)
-        assert progress.phase == phase
     monkeypatch.setattr(forgetting, "FRAMES", 6000)
     found = forgetting.record(0, 1, two_worlds.Environment, 10 ** 6)
     *scores, share = np.array(found).T  # in each world, and the share of episodes in world 1
-    assert len(found) == 2 and all(8 <= x <= 200 for x in np.ravel(scores))
+    assert len(found) == 2
+    assert all(8 <= x <= 200 for x in np.ravel(scores))  # no episode is shorter than 8 steps
     assert set(share) in ({0.0}, {1.0})
 
 
@@ -152,7 +181,7 @@ def test_ctrl_c_ends_benchmark_py_without_a_traceback(monkeypatch):
     """Readers run it for the exercises, and may lose patience."""
     monkeypatch.setattr(sys, "argv", ["benchmark.py"])
     monkeypatch.setattr(benchmark, "learning", unittest.mock.Mock(side_effect=KeyboardInterrupt))
-    with pytest.raises(BaseException) as raised:
+    with pytest.raises(BaseException) as raised:  # a KeyboardInterrupt would end pytest
         benchmark.main()
     assert raised.type is SystemExit and raised.value.code == 130
 
@@ -195,24 +224,29 @@ def test_an_interrupted_write_keeps_the_old_results(monkeypatch, tmp_path):
     assert run_statistics.load(path) == {"a": [[0]]}
 
 
-def test_results_of_cases_that_are_gone_are_not_shown(monkeypatch, tmp_path):
-    """A table of speeds has only the cases of today, whatever its file still holds."""
-    path = tmp_path / "data.json"
-    run_statistics.keep({"gone": [1], **dict.fromkeys(speeds.tables()["threads"][-1], [2])}, path)
+def test_a_table_of_speeds_has_exactly_todays_cases(monkeypatch, tmp_path):
+    """Its file may still hold a case that is gone."""
+    path, (*_, cases) = tmp_path / "data.json", speeds.tables()["threads"]
+    run_statistics.keep({"gone": [1], **dict.fromkeys(cases, [2])}, path)
     monkeypatch.setattr(speeds, "path", lambda table: path)
-    assert "gone" not in "".join(speeds.rows("threads"))
+    shown = [row.split(" | ")[0] for row in speeds.rows("threads")]
+    assert shown == [f"| {case}" for case in cases]
 
 
-@pytest.mark.parametrize("words, chosen, says", [
-    ([], ["threads", "rewards"], ""), (["rewards"], ["rewards"], ""),
-    (["reward"], None, "error: there is no table reward\n")])
-def test_a_measuring_program_shows_what_it_is_asked_for(monkeypatch, capsys, words, chosen, says):
-    """By default all its tables. One that it doesn't have is refused in one line."""
+@pytest.mark.parametrize("words, chosen", [
+    ([], ["threads", "rewards"]), (["rewards"], ["rewards"])])
+def test_tables_are_chosen_by_name(monkeypatch, words, chosen):
+    """Without names, a program that measures shows all."""
     monkeypatch.setattr(sys, "argv", ["compare.py", *words])
-    with contextlib.suppress(SystemExit):
-        assert run_statistics.arguments("Compare.", ["threads", "rewards"], "TABLE") == (
-            chosen, False)
-    assert capsys.readouterr().err.endswith(says)
+    found = run_statistics.arguments("Compare.", ["threads", "rewards"], "TABLE")
+    assert found == (chosen, False)
+
+
+def test_a_table_that_does_not_exist_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["compare.py", "reward"])
+    with pytest.raises(SystemExit, match="^2$"):
+        run_statistics.arguments("Compare.", ["threads", "rewards"], "TABLE")
+    assert capsys.readouterr().err.endswith("error: there is no table reward\n")
 
 
 def test_the_interval_has_the_ratios_that_wilcoxon_doesnt_reject(rng):

@@ -23,7 +23,6 @@ import memory
 import memory_pendulum
 import pendulum
 import pong
-import advantages
 import synchronous
 import two_worlds
 

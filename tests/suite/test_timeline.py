@@ -29,14 +29,19 @@ def test_each_update_names_the_version_its_thread_pulled(recording):
     assert newest > 150
 
 
-def test_only_others_make_a_gradient_old(recording):
-    """Each update makes the gradients of all others one update older."""
+def test_age_is_the_number_of_others_updates_since_the_pull(recording):
+    """One learner's gradients are all fresh. Of two learners, each makes the other's older. (A
+    learner pulls again after its own update.)"""
     learners, events = recording
-    ages = timeline.ages(events)
-    if learners == 1:
-        assert not ages.any()
-    else:
-        assert 0 == ages.min() < ages.mean() <= learners - 1  # each makes one older for the others
+    since_pull, wanted = {}, []  # {thread: all updates since its pull}
+    for event in events:
+        if event.made == 0:  # a pull
+            since_pull[event.thread] = 0
+        else:
+            wanted.append(since_pull[event.thread])
+            since_pull = {thread: n + 1 for thread, n in since_pull.items()}
+    assert timeline.ages(events).tolist() == wanted
+    assert (max(wanted) > 0) == (learners > 1)
 
 
 def test_the_table_of_ages_is_computed_from_updates(monkeypatch):
