@@ -462,7 +462,8 @@ FAULTS = {
         ("timeline.Brain.note", "self.pulled, made))", "max(made - 1, 0), made))")],
     "test_age_is_the_number_of_others_updates_since_the_pull": [
         ("timeline.ages", "event.made - 1 - event.pulled", "event.made - event.pulled"),
-        ("timeline.ages", "event.made - 1 - event.pulled", "min(1, event.made - 1 - event.pulled)")],
+        ("timeline.ages", "event.made - 1 - event.pulled",
+         "min(1, event.made - 1 - event.pulled)")],
     # test_two_worlds.py
     "test_world_minus_1_exchanges_the_actions": [
         ("two_worlds.World.step", "1 - a", "a"),
