@@ -6,7 +6,7 @@ A fault: the function or setting ("" is the whole script), what stands in it, an
 
 FAULTS = {
     # test_advantages.py
-    "test_the_memory_variants_use_generalized_advantages": [
+    "test_generalized_advantages_equal_their_sums": [
         ("advantages.GAE.build_loss", "later >= 0", "later > 0"),
         ("memory.Brain.build_loss", "p[:, :a3c.NUM_ACTIONS]", "p")],
     "test_returns_reach_to_their_segments_end": [
@@ -192,7 +192,7 @@ FAULTS = {
     "test_only_a_true_end_is_terminal": [
         ("Environment.run", "done, terminal)", "done, terminated)"),
         ("Environment.run", "truncated and TIME_LIMIT_IS_END", "truncated")],
-    "test_reward_and_agent_are_told_each_step": [
+    "test_reward_method_and_agent_get_each_steps_values": [
         ("Environment.run", "s_, step, done)", "s_, step, terminal)"),
         ("Environment.run", "self.reward(s, a, r, s_,", "self.reward(s_, a, r, s_,"),
         ("Environment.run", "brain(s, a,", "brain(s, 0,")],
@@ -277,9 +277,12 @@ FAULTS = {
         ("memory.Remembering.reset", "self.agent.forget()",
          "env is self.env or self.agent.forget()")],
     # test_network.py
-    "test_first_weights_are_glorots_and_uniform": [
+    "test_first_weights_have_glorots_limit_and_biases_are_0": [
         ("layer", '"/weights", shape)',
-         '"/weights", shape, initializer=tf.glorot_normal_initializer())')],
+         '"/weights", shape, initializer=tf.glorot_normal_initializer())'),
+        ("layer", "tf.zeros_initializer()", "tf.ones_initializer()")],
+    "test_an_update_hands_each_loss_to_its_own_curve": [
+        ("LocalBrain._build_graph", "[*terms, norm]", "[*terms, terms[0]]")],
     "test_the_policy_of_float64_states_equals_numpy": [
         ("ParameterServer._build_model", "tf.nn.relu", "tf.nn.elu"),
         ("GraphCall.__init__", "tensor.dtype.as_numpy_dtype", "float")],
@@ -296,12 +299,14 @@ FAULTS = {
         ("finite", "tf.check_numerics(", "(lambda norm, _: norm)("),
         ("finite", "tf.global_norm(gradients)", "gradients[0]")],
     "test_no_update_is_lost_when_threads_update_at_once": [
-        ("finite", "tf.tuple(gradients, control_inputs=[norm])", "gradients")],
+        ("finite", "tf.tuple(gradients, control_inputs=[norm])", "gradients"),
+        ("ParameterServer.build_update", "self.optimizer.apply_gradients(pairs, name=\"update\")",
+         "tf.group(*[w.assign(w - LEARNING_RATE * g) for g, w in pairs])")],
     "test_pull_and_push_copy_just_the_weights": [
         ("LocalBrain._build_graph", "[mine.assign(shared,", "[shared.assign(mine,"),
         ("LocalBrain._build_graph", "[shared.assign(mine,", "[mine.assign(shared,")],
     "test_a_graph_call_is_prepared_once": [("GraphCall.__call__", "self.function is None", "True")],
-    "test_a_brain_with_too_many_layers_is_refused": [
+    "test_a_layer_that_the_server_lacks_is_an_error": [
         ("LocalBrain._build_graph", "strict=True", "strict=False")],
     # test_pendulum.py
     "test_pendulums_network_equals_numpy": [
@@ -368,7 +373,7 @@ FAULTS = {
         ("main", "thread.join(max(0.0, end - progress.seconds()))", "pass")],
     "test_importing_keeps_a_setting_of_tensorflow": [
         ("", 'setdefault("TF_ENABLE_ONEDNN_OPTS"', '__setitem__("TF_ENABLE_ONEDNN_OPTS"')],
-    "test_a_notebook_may_run_the_script_again_and_again": [("", "gc.enable()", "gc.disable()")],
+    "test_the_memory_of_a_finished_run_is_freed": [("", "gc.enable()", "gc.disable()")],
     "test_films_need_no_screen_and_no_sound_card": [
         ("prepare_films", 'os.environ["SDL_VIDEODRIVER"] = "dummy"', "pass"),
         ("prepare_films", 'os.environ.setdefault("SDL_AUDIODRIVER", "dummy")', "pass")],
@@ -380,8 +385,7 @@ FAULTS = {
     "test_a_run_without_success_has_status_1": [
         ("if __name__", "run_program(main)", "main()"),
         ("run_program", "sys.exit(main())", "main()"),
-        ("main", 'int(progress.phase != "learned")', "0"),
-        ("prepare_films", 'options.render == "none"', "False")],
+        ("main", 'int(progress.phase != "learned")', "0")],
     "test_one_worker_and_one_seed_repeat_a_run": [
         ("main", "tf.set_random_seed(options.seed)", "pass"),
         ("main", "tf.set_random_seed(options.seed)", "tf.set_random_seed(0)")],
@@ -396,7 +400,9 @@ FAULTS = {
         ("open_curves", "max_queue=0, session=session", "max_queue=1000")],
     "test_each_run_films_into_a_new_folder": [
         ("show_episodes", "os.makedirs(folder)", "os.makedirs(folder, exist_ok=True)")],
-    "test_human_shows_and_films_every_step": [("show_episodes", "options.window", "False")],
+    "test_human_shows_and_films_every_step": [
+        ("show_episodes", "options.window", "False"),
+        ("show_episodes", "name_prefix=", "video_length=3, name_prefix=")],
     "test_a_window_opens_if_it_can_and_may": [
         ("prepare_films", 'options.render != "video"', "True"),
         ("prepare_films", "sys.platform in drivers", "True"),
@@ -429,6 +435,7 @@ FAULTS = {
         ("Checkpoint.restore", '("checkpoint", "model-")', '"checkpoint"')],
     "test_films_that_cannot_be_made_are_refused": [("main", "prepare_films(progress)", "pass")],
     "test_films_need_an_ffmpeg_that_works": [
+        ("prepare_films", 'options.render == "none"', "False"),
         ("prepare_films", "check=True", "check=False"),
         ("prepare_films", "except Exception", "except ImportError")],
     "test_all_settings_have_their_values": [
@@ -499,11 +506,10 @@ FAULTS = {
     "test_ctrl_c_wakes_whoever_waits": [
         ("Progress.stop", "self.changed.notify_all()", "pass"),
         ("Progress.__init__", "threading.Condition()", "threading.Condition(threading.Lock())")],
-    "test_a_run_ends_with_its_threads": [
+    "test_a_hanging_learner_is_not_awaited_forever": [
         ("Worker_thread.run", "self.progress.stop()", "pass"),
         ("Worker_thread.run", "self.progress.thread_ended(self.name)", "pass"),
-        ("Progress.thread_ended", "self.learning_threads.discard(name)", "pass")],
-    "test_a_hanging_learner_is_not_awaited_forever": [
+        ("Progress.thread_ended", "self.learning_threads.discard(name)", "pass"),
         ("Progress.thread_ended", "self.changed.notify_all()", "pass"),
         ("Worker_thread.evaluate", ", GRACE_SECONDS", ""),
         ("Progress.wait_for_evaluation", "                        GRACE_SECONDS", ""),
@@ -514,6 +520,8 @@ FAULTS = {
         ("Progress.episode_ended", "with self.changed", "with threading.Semaphore(9)"),
         ("Checkpoint.save", "self.lock", "threading.Semaphore(9)")],  # it lets nine in
     "test_both_means_have_to_exceed_199": [
+        ("Progress.wait_for_evaluation", "                        or not self.learning_threads)",
+         "                        or False)"),
         ("Progress.episode_ended", "LEARNED_MEAN if THRESHOLD_MEAN is None else ", ""),
         ("Progress.episode_ended", "> threshold", ">= threshold"),
         ("Worker_thread.evaluate", "mean > LEARNED_MEAN", "True")],

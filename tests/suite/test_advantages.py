@@ -12,18 +12,19 @@ import advantages
 
 @pytest.mark.parametrize("variant, without_gae, actions, gamma_lambda", [
     (memory, a3c.LocalBrain, [1] * 20, 0.99 * 0.95),
-    (memory_pendulum, pendulum.Brain, [[1.0]] * 20, 0.9 * 0.95)])
-def test_the_memory_variants_use_generalized_advantages(
+    (memory_pendulum, pendulum.Brain, [[1.0]] * 20, 0.9 * 0.95)],
+    ids=["memory", "memory_pendulum"])
+def test_generalized_advantages_equal_their_sums(
         put_back, rng, variant, without_gae, actions, gamma_lambda):
-    """The loss and its gradients equal those of a brain without GAE that is given the advantages,
-    summed here in plain Python with the variant's γλ. The memory behind π in p plays no part."""
+    """The loss and its gradients are those of a brain without GAE whose advantages are the sums
+    Σ (γλ)^(u - t)·δᵤ. Of p, which is [π, memory], only π counts."""
     variant.configure()
     brain = object.__new__(variant.Brain)  # its loss needs no network
     delta = rng.normal(size=20)
     advantage = [sum(gamma_lambda ** (u - t) * delta[u] for u in range(t, 20)) for t in range(20)]
     with tf.Graph().as_default(), tf.Session() as session:
         p = tf.constant(rng.uniform(0.1, 1, (20, a3c.NUM_ACTIONS)), tf.float32)
-        p_and_memory = tf.concat([p, tf.ones([20, 64])], axis=1)
+        p_and_memory = tf.concat([p, tf.ones([20, 64])], axis=1)  # any memory
         v, a = tf.constant(rng.normal(size=20), tf.float32), tf.constant(actions)
         got = brain.build_loss(p_and_memory, v, a, tf.stop_gradient(v + delta))
         wanted = without_gae.build_loss(None, p, v, a, tf.stop_gradient(v + advantage))

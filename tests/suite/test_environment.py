@@ -91,9 +91,9 @@ def test_only_the_end_is_rewarded(falls, last):
     assert rewards == [0] * (len(rewards) - 1) + [last]
 
 
-def test_reward_and_agent_are_told_each_step(monkeypatch):
-    """Both get the step's states, its action, and `done`, which is true at a time limit, too, even
-    if V still counts. A subclass's `reward` may use all of these."""
+def test_reward_method_and_agent_get_each_steps_values(monkeypatch):
+    """`Environment.reward` and the agent get both states, the action and `done`, which is true at a
+    time limit, too, even if V still counts. A subclass's `reward` may use all of these."""
     monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", False)
     env = EndsAt()
     environment = Noting(env)

@@ -55,9 +55,9 @@ def test_updates_equal_numpy(built, rng):
     assert all(map(same, stale, built.values(copies)))
 
 
-def test_the_curves_losses_equal_numpy(built, rng, points):
-    """The curves show the parts of the loss, each averaged over the samples, and the gradient's
-    norm."""
+def test_an_update_hands_each_loss_to_its_own_curve(built, rng, points):
+    """The actor's, the critic's and the entropy's, as one number per sample (`add_to_curves`
+    averages them), and the gradient's norm. All equal NumPy's."""
     brain, samples = built.brains[0], batch(rng)
     weights = built.values(brain.weights)
     update(brain, *samples)
@@ -142,9 +142,9 @@ def test_a_graph_call_is_prepared_once():
         watched._make_callable_from_options.assert_called_once()
 
 
-def test_a_brain_with_too_many_layers_is_refused():
-    """A pull could not fill a layer that the server doesn't have."""
-    class Server(a3c.ParameterServer):  # one whose own strict zip doesn't refuse it first
+def test_a_layer_that_the_server_lacks_is_an_error():
+    """A pull could not fill it. (Usually the server's `build_update` notices it first.)"""
+    class Server(a3c.ParameterServer):
         build_update = staticmethod(lambda gradients: tf.no_op())
 
     class Brain(a3c.LocalBrain):
@@ -152,12 +152,15 @@ def test_a_brain_with_too_many_layers_is_refused():
             forward = super()._build_model()
             a3c.layer("another", 4, 4)
             return forward
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="zip"):
         run("--max-frames", 50, server_class=Server, brain_class=Brain)
 
 
-def test_first_weights_are_glorots_and_uniform():
-    """No weight exceeds √(6 / (inputs + outputs)), and of 64 some come near it."""
-    server = Built(0).server
-    hidden, limit = server.session.run(server.weights[0]), (6 / (4 + 16)) ** 0.5
-    assert 0.7 * limit < abs(hidden).max() <= limit
+def test_first_weights_have_glorots_limit_and_biases_are_0():
+    """No weight exceeds √(6 / (inputs + outputs)), and in each layer one comes near it, as in a
+    uniform distribution."""
+    built = Built(0)
+    arrays = built.values(built.server.weights)
+    for weights, biases in zip(arrays[::2], arrays[1::2], strict=True):
+        limit = (6 / sum(weights.shape)) ** 0.5
+        assert 0.7 * limit < abs(weights).max() <= limit and not biases.any()

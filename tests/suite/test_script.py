@@ -1,5 +1,6 @@
 """The script as its user sees it: what it prints, films, saves, draws; what it refuses."""
 import collections
+import errno
 import gc
 import itertools
 import os
@@ -28,8 +29,8 @@ def numbers(pattern, text):
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory):
-    """The folder of a run that a user has started, and what it printed. No screen is where DISPLAY
-    says, so it films without a window, and without complaints."""
+    """The folder of a run that a user has started, and what it printed. DISPLAY names a screen that
+    doesn't exist, so it films without a window, and without complaints."""
     pytest.importorskip("gymnasium")  # classic Gym doesn't know today's moviepy
     folder = tmp_path_factory.mktemp("learned")
     words = "--seed", 1, "--checkpoint", "saved", "--test-episodes", 2
@@ -41,11 +42,13 @@ def learned(tmp_path_factory):
 
 def test_films_show_every_step(learned):
     """Each film has a picture for each step, and perhaps one of the start before them. All show the
-    cart."""
+    cart. The line "Films:" names their folder."""
     folder, out = learned
     [films] = (folder / "movie" / "A3C").iterdir()
     assert f"Films: {films.relative_to(folder)}\n" in out and films.name.endswith("-seed1")
-    for episode, score in enumerate(numbers(r"^Test episode \d: score (\d+)$", out), start=1):
+    scores = numbers(r"^Test episode \d: score (\d+)$", out)
+    assert len(scores) == 2  # --test-episodes 2
+    for episode, score in enumerate(scores, start=1):
         film = iio.imread(films / f"test-{episode}-episode-0.mp4")
         assert film.shape[1:] == (400, 600, 3) and len(film) in (score, score + 1)  # + 1: the start
         dark = (film[:, 285:300] < 60).all(axis=3)  # the cart's body, above its track
@@ -68,11 +71,9 @@ def test_play_shows_the_learned_policy(learned, capfd):
 
 
 def test_a_run_without_success_has_status_1(tmp_path):
-    """A shell script can see that the task wasn't learned. This run has no ffmpeg, which --render
-    none doesn't need."""
-    env = environment_variables(IMAGEIO_FFMPEG_EXE="missing")
-    process = start("--max-frames", 300, "--render", "none", cwd=tmp_path, env=env)
-    status, out, err = finish(process)
+    """A shell script can see that the task wasn't learned. Without films and --checkpoint, no file
+    is written."""
+    status, out, err = finish(start("--max-frames", 300, "--render", "none", cwd=tmp_path))
     assert (status, err) == (NOT_LEARNED, "") and not list(tmp_path.iterdir())
     assert out.endswith("\nNot learned after 300 frames\n")
 
@@ -115,8 +116,8 @@ def test_seconds_begin_with_the_threads(clock):
 
 
 def test_threads_are_awaited_before_the_last_save(clock, monkeypatch):
-    """The save has the threads' last updates. If all of them hang, this takes 1.5 s, and not 1.5 s
-    for each."""
+    """The save has the threads' last updates. If all of them hang, waiting takes 1.5 s, and not
+    1.5 s for each."""
     class Server(a3c.ParameterServer):
         def initialize(self):
             super().initialize()
@@ -129,7 +130,7 @@ def test_threads_are_awaited_before_the_last_save(clock, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "join", hang)
         run("--workers", 3, "--max-frames", 1, server_class=Server)
-    assert awaited == [1.5, 0, 0, 0, "save"]
+    assert awaited == [1.5, 0, 0, 0, "save"]  # three learners and the test thread
 
 
 # What is printed
@@ -181,8 +182,8 @@ def curves(folder):
 
 
 def test_each_curve_shows_its_own_numbers(tmp_path, monkeypatch):
-    """A curve has a number, and the frames at that moment. Those of the losses are means over a
-    batch, here of two samples."""
+    """Each point is plotted at the frames of its moment, under its own name. A point of a loss is
+    the mean over a batch, here of two samples."""
     monkeypatch.setattr(a3c, "SHARE_ONE_CORE", False)
     built = Built(2)
     progress = built.progress
@@ -207,7 +208,7 @@ def test_each_curve_shows_its_own_numbers(tmp_path, monkeypatch):
 
 
 def test_logdir_holds_the_graph_and_all_curves(tmp_path, monkeypatch):
-    """TensorBoard shows them all."""
+    """When a run ends, all of it is on disk, though nobody closes the file. The folder is new."""
     folder = tmp_path / "new" / "curves"
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)
     assert run("--logdir", folder)[0] == LEARNED
@@ -238,10 +239,12 @@ def show(options, capfd):
 
 
 def test_each_run_films_into_a_new_folder(films, monkeypatch, capfd):
-    """Two runs in one second are an error, and overwrite no film."""
+    """A second run with the same seed in the same second is an error, and overwrites no film."""
     options = a3c.parse(["--render", "video"])
     for runs in 1, 2:
-        monkeypatch.setattr(a3c.time, "strftime", lambda pattern, now=f"12000{runs}": now)
+        now = f"20250101-12000{runs}"
+        monkeypatch.setattr(a3c.time, "strftime",
+                            lambda pattern, now=now: pattern.replace("%Y%m%d-%H%M%S", now))
         show(options, capfd)
         assert len(list(films.glob("*/test-1-episode-0.mp4"))) == runs
     before = contents(films)
@@ -251,7 +254,8 @@ def test_each_run_films_into_a_new_folder(films, monkeypatch, capfd):
 
 
 def test_films_need_no_screen_and_no_sound_card(films):
-    """Without a screen SDL would fail, and without a sound card ALSA would complain."""
+    """Without a screen SDL would fail, and without a sound card ALSA would complain. So SDL gets
+    drivers that need neither."""
     for name in "SDL_VIDEODRIVER", "SDL_AUDIODRIVER":
         os.environ.pop(name, None)
     a3c.prepare_films(a3c.Progress(a3c.parse(["--render", "video"])))
@@ -259,14 +263,15 @@ def test_films_need_no_screen_and_no_sound_card(films):
 
 
 def test_human_shows_and_films_every_step(films, monkeypatch, capfd):
-    """--render human opens a window."""
+    """--render human draws each step into a window, and films it."""
     pygame = pytest.importorskip("pygame")
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")  # draws into a window that nobody sees
-    pictures = unittest.mock.Mock(wraps=pygame.display.flip)
-    monkeypatch.setattr(pygame.display, "flip", pictures)
+    shown = unittest.mock.Mock(wraps=pygame.display.flip)
+    monkeypatch.setattr(pygame.display, "flip", shown)
     score = show(a3c.parse(["--render", "human"]), capfd)
-    assert pictures.call_count == score + 1 and len(film_lengths(films)) == 1  # + 1: the start
+    [filmed] = film_lengths(films)
+    assert shown.call_count == score + 1 and filmed in (score, score + 1)  # + 1: the start
 
 
 def screen(monkeypatch, platform, driver):
@@ -286,7 +291,7 @@ def screen(monkeypatch, platform, driver):
     ("video", "linux", "x11", False), ("none", "linux", "x11", False),
     ("auto", "linux", None, False),  # there is no screen
     ("auto", "win32", "windows", True),
-    ("auto", "darwin", "cocoa", False)])  # it opens one, but not from the test thread
+    ("auto", "darwin", "cocoa", False)])  # it opens windows only in the main thread
 def test_a_window_opens_if_it_can_and_may(films, monkeypatch, render, platform, driver, opens):
     """--render decides whether it may."""
     screen(monkeypatch, platform, driver)
@@ -374,6 +379,7 @@ def test_adams_variables_are_saved_and_restored(tmp_path):
     such as a power of 0.9 that falls with each update."""
     words = "--checkpoint", tmp_path, "--max-frames", 300  # at least 30 updates
     _, earlier = run(*words, server_class=Adam)
+    assert len(saved_values(tmp_path)) == 6 * 3 + 2  # arrays, each with two averages; two powers
     before = saved_values(tmp_path)["parameter_server/beta1_power"]
     _, later = run(*words, server_class=Adam)
     assert same(later.first, earlier.session.run(earlier.weights))
@@ -419,7 +425,8 @@ def test_a_disk_that_is_full_is_refused(nothing_written, capfd, option):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2 ** 19, hard))
     try:
-        assert f"argument {option}: [Errno 27]" in refusal(capfd, option, "empty")
+        error = f"argument {option}: [Errno {errno.EFBIG}]"
+        assert error in refusal(capfd, option, "empty")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
@@ -439,7 +446,8 @@ def test_a_damaged_or_foreign_checkpoint_is_refused(
     damage(path, monkeypatch)
     before = contents(saved)
     line = refusal(capfd, "--checkpoint", saved)
-    assert f"argument --checkpoint: {str(saved)!r}: " in line and says in line
+    why = line.partition(f"argument --checkpoint: {str(saved)!r}: ")[2].strip()
+    assert why and says in why
     assert contents(saved) == before
 
 
@@ -457,12 +465,14 @@ def test_films_that_cannot_be_made_are_refused(tmp_path, monkeypatch, capfd, mis
     assert "argument --render: " in line and missing in line
 
 
-@pytest.mark.parametrize("ffmpeg", ["missing", sys.executable])  # Python knows no -version
+@pytest.mark.parametrize("ffmpeg", ["missing", sys.executable],  # Python knows no -version
+                         ids=["missing", "one that fails"])
 def test_films_need_an_ffmpeg_that_works(monkeypatch, capfd, ffmpeg):
-    """An ffmpeg that is there but doesn't run is refused like none."""
+    """An ffmpeg that is there but fails is refused like none. --render none needs none."""
     monkeypatch.setattr(pytest.importorskip("moviepy.config"), "FFMPEG_BINARY", ffmpeg)
     line = refusal(capfd, "--render", "video")
     assert "argument --render: " in line and line.endswith(" (see requirements.txt, or try none)\n")
+    a3c.prepare_films(a3c.Progress(a3c.parse(["--render", "none"])))
 
 
 def test_an_error_without_a_message_is_named():
@@ -498,8 +508,9 @@ def test_options_not_given_have_their_defaults(monkeypatch):
 
 # The imports
 
-def test_a_notebook_may_run_the_script_again_and_again():
-    """Nothing refers to a run that has ended, so Python frees its memory. For that the garbage
+def test_the_memory_of_a_finished_run_is_freed():
+    """A notebook may run the script again and again. Nothing refers to a run that has ended, so
+    Python frees its memory. For that the garbage
     collector has to be on again, which the script switches off while it imports TensorFlow."""
     servers = [weakref.ref(run("--max-frames", 300)[1]) for _ in range(3)]
     assert gc.isenabled()

@@ -4,7 +4,7 @@ import threading
 import unittest.mock
 
 import pytest
-from helpers import NOT_LEARNED, Built, a3c, options, put, run, same
+from helpers import Built, a3c, options, put, run, same
 
 may_hang = pytest.mark.timeout(30)  # with a fault, such a test would wait for ever
 
@@ -130,17 +130,6 @@ def test_ctrl_c_wakes_whoever_waits():
     waiting.join()  # for ever, if nothing wakes it
 
 
-@pytest.mark.parametrize("method, wanted", [
-    ("learn", ["Seed", "Not"]),  # "Not learned after ..."
-    ("test", ["Seed"])])
-@may_hang
-def test_a_run_ends_with_its_threads(monkeypatch, first_words, method, wanted):
-    """It is over once all its learners, or its test thread, have returned, here at once."""
-    monkeypatch.setattr(a3c.Worker_thread, method, lambda self: None)
-    assert run("--workers", 2)[0] == NOT_LEARNED
-    assert first_words == wanted
-
-
 @pytest.mark.parametrize("learned_mean, wanted", [
     (200, ["Not"]), (0, ["Threshold", "Evaluation", "Learned", "Test", "Test", "Test"])],
     ids=["never learned", "learned"])
@@ -193,10 +182,13 @@ def test_counting_and_saving_wait_for_their_locks():
     ([199] * 9 + [200], 200, ["Threshold", "Evaluation", "Learned"]),
     ([100] + [200] * 10, 200, ["Threshold", "Evaluation", "Learned"]),
     ([200] * 10, 199, ["Threshold", "Evaluation", "Not"]),  # "Not learned after ..."
-    ([100] + [200] * 9, 200, ["Not"]), ([199] * 10, 200, ["Not"]), ([200] * 9, 200, ["Not"])])
+    ([100] + [200] * 9, 200, ["Not"]), ([199] * 10, 200, ["Not"]), ([200] * 9, 200, ["Not"])],
+    ids=["just above 199", "only the latest ten count", "an evaluation of just 199",
+         "a low score among ten", "just 199", "only nine"])
+@may_hang
 def test_both_means_have_to_exceed_199(first_words, scores, evaluation_mean, wanted):
-    """That of the latest ten training scores leads to an evaluation, and that of the evaluation's
-    ten scores to "Learned". The first words of the lines printed tell what happened."""
+    """The mean of the latest ten training scores leads to an evaluation, and the mean of its ten
+    scores to "Learned". The first words of the lines printed tell what happened."""
     built = Built(0)  # no learner, so the test thread never waits
     evaluation = [evaluation_mean - 9] + 9 * [evaluation_mean + 1]  # ten scores with this mean
     built.tester.environment.play = play = unittest.mock.Mock(side_effect=evaluation)
@@ -250,11 +242,14 @@ def test_the_last_episodes_may_reach_the_threshold(first_words):
     built = Built(1, max_frames=1)
     progress = built.progress
     progress.next_frame()  # the last, but its episode may still count
-    no_learner_is_left = progress.learning_threads.clear
-    left = while_it_waits(progress, lambda: reach_threshold(progress), no_learner_is_left)
+    left = while_it_waits(
+        progress,
+        lambda: reach_threshold(progress),  # while the test thread waits for the last episodes
+        progress.learning_threads.clear)  # while it waits for the learners, after the evaluation
     built.tester.environment.play = lambda env: 200
     built.tester.test()
-    assert first_words == ["Threshold", "Evaluation", "Learned"] and not left
+    assert first_words == ["Threshold", "Evaluation", "Learned"]
+    assert not left  # it has waited both times
 
 
 def test_weights_that_pass_are_those_that_played():
