@@ -22,7 +22,8 @@ Run = collections.namedtuple("Run", "frames failed")
 OPTIONS = {
     "CartPole": "--task cartpole", "Acrobot": "--task acrobot",
     "two worlds": "--task worlds --max-frames 300000",
-    "from 0": "--optimizer from-0", "no momentum": "--optimizer no-momentum",
+    "from 0": "--optimizer from-0", "corrected": "--optimizer corrected",
+    "no momentum": "--optimizer no-momentum",
     "1 thread": "--workers 1", "2 threads": "--workers 2", "8 threads": "--workers 8",
     "32 threads": "--workers 32", "8 that wait": "--workers 8 --learners waiting",
     "off-policy": "--off-policy", "8 of ga3c.py": "--workers 8 --learners ga3c",
@@ -57,6 +58,9 @@ TABLES = {
         "8 threads, rate × 8",
         "8 that wait, rate × ½", "8 that wait, rate × 2", "8 that wait, rate × 4",
         "8 that wait, rate × 8", "8 that wait, rate × 16", "8 threads, all cores"]}),
+    "corrected": ("CartPole, corrected", {"8 threads": [
+        "8 threads", "8 that wait", "8 threads, rate × 2",
+        "8 that wait, rate × 2", "8 that wait, rate × 4"]}),
     "tuned": ("", {
         "CartPole: 8 threads, rate × 1": [
             "CartPole: 8 threads, rate × 1", "CartPole: 8 that wait, rate × 4"],

@@ -37,6 +37,14 @@ class NoMomentumServer(a3c.ParameterServer):
         return a3c.tf.train.AdamOptimizer(a3c.LEARNING_RATE, beta1=0.0)
 
 
+class CorrectedServer(a3c.ParameterServer):
+    """RMSProp whose averages start at 0, with Adam's correction for that. So the first steps are
+    neither smaller nor larger than later ones. (1e-5 is the root of the script's ε.)"""
+    def build_optimizer(self):
+        return a3c.tf.train.AdamOptimizer(a3c.LEARNING_RATE, beta1=0.0, beta2=a3c.RMSPROP_DECAY,
+                                          epsilon=1e-5)
+
+
 class InTurn(a3c.LocalBrain):
     """Learners take turns, always in the same order."""
     def __init__(self, name, parameter_server, *args, **kwargs):
@@ -103,7 +111,7 @@ class OffPolicy(synchronous.Agent):
 
 BRAINS = {"nothing": a3c.LocalBrain, "segments": SegmentsInTurn, "updates": UpdatesInTurn}
 SERVERS = {"script": a3c.ParameterServer, "from-0": FromZeroServer,
-           "adam": AdamServer, "no-momentum": NoMomentumServer}
+           "corrected": CorrectedServer, "adam": AdamServer, "no-momentum": NoMomentumServer}
 KINDS = {"threads": a3c, "waiting": synchronous, "ga3c": ga3c}
 
 
