@@ -220,26 +220,22 @@ def test_the_table_of_ages_has_the_recorded_shares(task, words, cores):
 
 
 def test_the_readmes_ages_of_gradients_fit_the_recordings():
-    """On CartPole, the mean age is "about 5". On one core "about 95%" are fresh, and the others
-    "about a hundred updates old"; on two cores "two thirds or more" are old."""
+    """On CartPole and one core, "about 95%" are fresh. On two cores "two thirds or more" are old,
+    and most of these not older than 20 updates."""
     one, two = (timeline.load()[f"CartPole, {cores}"] for cores in ("one core", "all cores"))
-    assert one.mean == pytest.approx(5, abs=0.7) and two.mean == pytest.approx(5, abs=0.7)
     assert one.fresh == pytest.approx(95, abs=1.5)
-    assert one.mean / (1 - one.fresh / 100) == pytest.approx(100, abs=30)
-    assert 100 - max(two.fresh) > 65
+    assert 100 - max(two.fresh) > 65 and max(two.old) < 10
 
 
 # Two worlds
 
-@pytest.mark.parametrize("words, learners", [
-    ("eight threads (with 200, few ever switch)", "8 threads"),
-    ("eight that switch together", "8 in the same world"),
-    ("one thread", "1 thread")])
-def test_the_readme_says_when_both_worlds_go_well(words, learners):
-    """A row of its table: the frames of the median run, with a switch after 200 and 25 episodes."""
-    rarely, often = (np.median(forgetting.summaries()[f"{learners}, {episodes} episodes"].good)
-                     for episodes in (200, 25))
-    assert row(words, f"{rarely:,.0f}", f"{often:,.0f}") in README
+def test_the_readme_says_when_both_worlds_go_well():
+    """The frames of the median run, with a switch after 200 episodes."""
+    eight, one, same = (
+        f"after {np.median(forgetting.summaries()[f'{learners}, 200 episodes'].good):,.0f}"
+        for learners in ("8 threads", "1 thread", "8 in the same world"))
+    assert f"in each) {eight} frames, one thread only {one}, and eight that switch" in README
+    assert f"switch together {same} (" in README
 
 
 def test_a_mix_of_worlds_helps_if_switches_are_rare():
@@ -266,8 +262,8 @@ def test_late_runs_of_one_thread_are_good_or_very_bad():
     one, eight = (late[f"{learners}, 200 episodes"].worse for learners in ("1 thread", "8 threads"))
     assert f"(medians of {np.median(one):.0f} and {np.median(eight):.0f})" in MEASUREMENTS
     bad = sum(one < 150), sum(eight < 150)
-    assert f"{bad[0]} of 50 runs with one thread average less than 150" in README and bad[1] == 1
     assert f"{bad[0]} of 50 runs with one thread average less than 150" in MEASUREMENTS
+    assert bad[1] == 1
     good = len(one) - bad[0], len(eight) - bad[1]
     assert stats.fisher_exact([bad, good]).pvalue < 0.001
 
