@@ -4,8 +4,8 @@ FILE is the script with your changes. For synchronous it may also be a program w
 script's classes. Both checks give your server another optimizer, plain gradient descent, and
 compare the moves of the shared weights with gradients that NumPy computes.
 
-gae: an update of ten steps has to move the weights as generalized advantage estimation says
-(γ = 0.99, λ = 0.95).
+gae: an update of ten steps, and one of seven that end an episode, have to move the weights as
+generalized advantage estimation says (γ = 0.99, λ = 0.95).
 
 synchronous: no learner may act with other weights than the shared ones, eight learners make one
 update where each of them would make one, and this update takes the mean of their gradients. It may
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "variants")]
 import reference
 
-STEPS, GAMMA, LAMBDA = 10, 0.99, 0.95
+GAMMA, LAMBDA = 0.99, 0.95
 LEARNERS, FRAMES = 8, 2000
 RATE = 0.01  # of the check for synchronous: so small that even a sum of gradients does no harm
 
@@ -40,18 +40,29 @@ def load(path):
 
 
 def gradient_descent(a3c, rate):
-    """A server whose weights an update moves by minus the gradient, times the rate."""
+    """A server whose weights an update moves by minus the gradient, times the rate. Its class
+    remembers the last server, and this counts the updates."""
+    tf = a3c.tf
+
+    class Counting(tf.train.GradientDescentOptimizer):
+        def apply_gradients(self, *args, **kwargs):
+            update = super().apply_gradients(*args, **kwargs)
+            return tf.group(update, Server.last.updates.assign_add(1, read_value=False))
+
     class Server(a3c.ParameterServer):
         def build_optimizer(self):
-            return a3c.tf.train.GradientDescentOptimizer(rate)
+            Server.last = self
+            self.updates = tf.get_variable("updates", (), tf.int32, tf.zeros_initializer(),
+                                           trainable=False)
+            return Counting(rate)
     return Server
 
 
 def gae(r, v, terminal):
-    """The advantages. r: (STEPS,). v: of all states, with the one after the last step."""
+    """The advantages. r: (steps,). v: of all states, with the one after the last step."""
     v_ = np.append(v[1:-1], 0.0 if terminal else v[-1])
     delta = r + GAMMA * v_ - v[:-1]
-    return [sum((GAMMA * LAMBDA) ** n * d for n, d in enumerate(delta[t:])) for t in range(STEPS)]
+    return [sum((GAMMA * LAMBDA) ** n * d for n, d in enumerate(delta[t:])) for t in range(len(r))]
 
 
 def check_gae(a3c):
@@ -64,19 +75,19 @@ def check_gae(a3c):
         brain = a3c.LocalBrain("local_thread1", server)
         agent = a3c.Agent(brain, None)
         server.initialize()
-    for terminal, where in (False, "in the middle"), (True, "at the end"):
+    for steps, terminal, where in (10, False, "in the middle"), (7, True, "at the end"):
         brain.pull_parameter_server()
         weights = [w.astype(float) for w in server.session.run(server.weights)]
-        s, r = rng.normal(size=(STEPS + 1, 4)), rng.normal(size=STEPS)
-        a = rng.integers(2, size=STEPS)
-        for t in range(STEPS):
-            end = terminal and t == STEPS - 1
+        s, r = rng.normal(size=(steps + 1, 4)), rng.normal(size=steps)
+        a = rng.integers(2, size=steps)
+        for t in range(steps):
+            end = terminal and t == steps - 1
             agent.advantage_push_local_brain(s[t], a[t], r[t], s[t + 1], end, end)
         brain.update_parameter_server()
         moved = [w - x for w, x in zip(server.session.run(server.weights), weights)]
         _, v = reference.forward(weights, s)
         # With a discount of 0, the target is R, and the advantage R - V(s).
-        R, discount = v[:-1] + gae(r, v, terminal), np.zeros(STEPS)
+        R, discount = v[:-1] + gae(r, v, terminal), np.zeros(steps)
         wanted = reference.gradient(weights, s[:-1], a, R, s[1:], discount)
         if not all(np.allclose(m, -g, atol=1e-3) for m, g in zip(moved, wanted)):
             return f"the update {where} of an episode isn't what GAE says"
@@ -84,8 +95,9 @@ def check_gae(a3c):
 
 def play_rounds(program):
     """Let eight learners play. A round is what they do between two moves of the shared weights.
-    Returns all rounds in their order, and for each action whether the learner's weights were
-    outdated. A round: (the shared weights, {learner's brain: its samples})."""
+    Returns all rounds in their order, the number of updates, and for each action whether the
+    learner's weights were outdated. A round: (the shared weights, {learner's brain: its samples}).
+    """
     # A changed script has its own classes; a program with new ones imports the script.
     a3c = program if hasattr(program, "LocalBrain") else sys.modules["a3c_cartpole"]
     rounds, outdated = {}, []
@@ -107,9 +119,11 @@ def play_rounds(program):
             super().train_push(*sample)
 
     words = f"--render none --seed 0 --workers {LEARNERS} --max-frames {FRAMES}"
+    server_class = gradient_descent(a3c, RATE)
     with contextlib.redirect_stdout(io.StringIO()):
-        program.main(words.split(), gradient_descent(a3c, RATE), Brain)
-    return list(rounds.values()), outdated
+        program.main(words.split(), server_class, Brain)
+    server = server_class.last
+    return list(rounds.values()), server.session.run(server.updates), outdated
 
 
 def flat(arrays):
@@ -142,13 +156,14 @@ def check_update(weights, samples, new_weights):
 
 def check_synchronous(program):
     """Returns what is wrong, or nothing."""
-    rounds, outdated = play_rounds(program)
+    rounds, updates, outdated = play_rounds(program)
     if any(outdated):
         return f"{sum(outdated)} of {len(outdated)} actions were chosen with outdated weights"
     if len(rounds) == 1:
         return f"no update has moved the shared weights in {FRAMES} frames"
-    if len(rounds) > FRAMES / LEARNERS / 4:  # in most rounds every learner plays about ten steps
-        return f"{len(rounds)} updates in {FRAMES} frames are too many"
+    updates = max(updates, len(rounds) - 1)
+    if updates > FRAMES / LEARNERS / 4:  # in most rounds every learner plays about ten steps
+        return f"{updates} updates in {FRAMES} frames are too many"
     for number, ((weights, samples), (new_weights, _)) in enumerate(pairwise(rounds), 1):
         if wrong := check_update(weights, samples, new_weights):
             return f"update {number} isn't right: {wrong}"

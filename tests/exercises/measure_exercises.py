@@ -26,12 +26,16 @@ DATA = HERE / "data" / "exercises.json"
 CURVES = HERE / "data" / "hundred.npz"  # of number 0
 PAGES = ROOT / "README.md", HERE / "README.md"
 LIMIT = 400_000  # frames; a run that didn't learn counts as infinitely long
-SEEDS = dict.fromkeys(("0", "5", "10", "15", "17", "19"), range(100))
-# Names for none or several exercises. With RMSProp from 0 (15), 6 to 8 are compared with 15.
-COMBINATIONS = {"0": []} | {name: name.split("+") for name in ("5+17", "6+15", "7+15", "8+15")}
-# Two answers name another change on top of their own.
+SEEDS = dict.fromkeys(("0", "5", "6+15", "9", "10", "11", "15", "17", "19"), range(100))
+# Names for none or several exercises. With RMSProp from 0 (15), they are compared with 15.
+COMBINATIONS = {"0": []} | {name: name.split("+") for name in (
+    "5+17", "4+15", "6+15", "7+15", "8+15", "21+15")}
+# Some answers name another change on top of their own.
+COMBINATIONS["7b+15"] = ["7", "15", "-RMSPROP_DECAY = 0.99\n+RMSPROP_DECAY = 0.995\n"]
 COMBINATIONS["12b"] = ["12", "-LEARNING_RATE = 5e-3\n+LEARNING_RATE = 0.1\n"]
 COMBINATIONS["21b"] = ["21", "-            reward = r\n+            reward = 0.01 * r\n"]
+COMBINATIONS["21c"] = ["21", "-        critic_loss = LOSS_V * tf.square(advantage)\n"
+                       "+        critic_loss = 0.005 * tf.square(advantage)\n"]
 # Frames until learned, frames until fifty episodes first averaged 100 (None: never), evaluations
 # that failed, and the policy's mean score in 100 episodes
 Run = collections.namedtuple("Run", "frames early failed policy")

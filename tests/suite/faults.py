@@ -212,21 +212,23 @@ FAULTS = {
     # test_exercises.py
     "test_check_py_accepts_only_gae": [
         ("check.gae", "0.0 if terminal else v[-1]", "v[-1]"),
-        ("check.check_gae", '(True, "at the end")', '(False, "at the end")'),
+        ("check.check_gae", '(7, True, "at the end")', '(7, False, "at the end")'),
+        ("check.check_gae", '(7, True, "at the end")', '(10, True, "at the end")'),
         ("check.check_gae", "all(np.allclose(m, -g, atol=1e-3)", "any(np.allclose(m, -g, atol=1)")],
     "test_check_py_accepts_both_right_kinds_of_rounds": [
         ("check.play_rounds", "samples.setdefault(self, [])", "samples.setdefault(0, [])"),
         ("check.check_update", "is_sum(ones / len(ones)) or ", ""),
         ("check.check_update", " or is_sum(sizes / sizes.sum())", "")],
     "test_check_py_says_what_is_wrong_with_a_round": [
-        ("check.play_rounds", "gradient_descent(a3c, RATE)", "a3c.ParameterServer"),
+        ("check.gradient_descent", "Counting(rate)", "Counting(2 * rate)"),
+        ("check.check_synchronous", "max(updates, len(rounds) - 1)", "len(rounds) - 1"),
         ("check.check_update", "is_sum(ones) or is_sum(sizes):", "is_sum(sizes):"),
         ("check.check_update", "is_sum(ones) or is_sum(sizes):", "is_sum(ones):"),
         ("check.check_update", "any(map(is_sum, np.eye(len(ones))))", "False"),
         ("check.check_update", "atol=1e-4", "atol=1"),
         ("check.check_synchronous", "any(outdated)", "False"),
         ("check.check_synchronous", "len(rounds) == 1", "False"),
-        ("check.check_synchronous", "len(rounds) > FRAMES / LEARNERS / 4", "False"),
+        ("check.check_synchronous", "updates > FRAMES / LEARNERS / 4", "False"),
         ("check.check_synchronous", "pairwise(rounds)", "pairwise(rounds[:2])")],
     # test_figures.py
     "test_errors_of_state_equals_plain_loops": [

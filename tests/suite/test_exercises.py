@@ -80,7 +80,9 @@ AT_THE_END = "the update at the end of an episode isn't what GAE says"
     pytest.param(UNCHANGED, IN_THE_MIDDLE, id="the script"),
     pytest.param(GAE.replace("GAMMA * 0.95", "GAMMA * 0.9"), IN_THE_MIDDLE, id="another λ"),
     pytest.param(GAE.replace("0.0 if terminal else GAMMA ** n", "GAMMA ** n"), AT_THE_END,
-                 id="V after the end")])
+                 id="V after the end"),
+    pytest.param(GAE.replace("if not self.train_queue:", "if len(self.train_queue) < Tmax:"),
+                 AT_THE_END, id="a short segment waits")])
 def test_check_py_accepts_only_gae(says, answer, verdict):
     """The check of exercise 19 accepts our answer and refuses wrong ones."""
     assert says("gae", answer) == verdict
@@ -102,6 +104,11 @@ WRONG_ROUNDS = {
         "no update has moved the shared weights in N frames"),
     "rounds of one step": (
         AVERAGE.replace("Tmax = 10 ", "Tmax = 1 ").replace("RETURN = 5 ", "RETURN = 1 "),
+        "N updates in N frames are too many"),
+    "eight updates in a round": (
+        AVERAGE.replace("self.session.run(self.update, dict(zip(self.inputs, average)))",
+                        "[self.session.run(self.update, dict(zip(self.inputs, [g / learners for g "
+                        "in one]))) for one in given]"),
         "N updates in N frames are too many"),
     "the sum over learners": (
         AVERAGE.replace("np.mean(of_all", "np.sum(of_all"),
