@@ -2,6 +2,7 @@
 conclude from them. README and MEASUREMENTS are pages; wording is only looked up to find a number.
 """
 import functools
+import random
 import re
 
 import compare
@@ -22,7 +23,7 @@ import timeline
 
 pytestmark = pytest.mark.pages
 README, MEASUREMENTS = page("README.md"), page("tests/measurements/README.md")
-VARIANTS = page("tests/variants/README.md")
+VARIANTS, EXERCISES = page("tests/variants/README.md"), page("tests/exercises/README.md")
 
 
 def test_tables_are_what_compare_and_forgetting_print():
@@ -275,6 +276,19 @@ def test_one_thread_passes_evaluations_sooner_only_after_50_episodes():
          for episodes in ("200 episodes", "50 episodes", "25 episodes", "1 episode")}
     assert [episodes for episodes in p if p[episodes] < 0.05] == ["50 episodes"]
     assert compared("two_worlds")["1 thread, 50 episodes"][0] < 1
+
+
+def test_two_threads_fail_evaluations_if_they_begin_together():
+    """Exercise 22: in how many runs of two threads both begin in the same world, which a thread's
+    own generator draws, and how many evaluations fail in these runs and in the others."""
+    runs = compare.load_runs("two_worlds")["2 threads, 200 episodes"]
+    first_worlds = [{random.Random(f"{seed} {name}").choice((1, -1)) for name in (
+        "local_thread1", "local_thread2")} for seed in range(len(runs))]
+    failed_of_seed = np.array([run.failed for run in runs])
+    together = np.array([len(worlds) == 1 for worlds in first_worlds])
+    assert (f"in those {sum(together)} runs two threads failed {sum(failed_of_seed[together])} "
+            f"evaluations, and in the other {sum(~together)} only two") in EXERCISES
+    assert sum(failed_of_seed[~together]) == 2
 
 
 # A hundred runs, and the variants
