@@ -49,9 +49,10 @@ def test_ga3cs_last_samples_are_still_taken():
 
 
 def test_ga3cs_predictor_answers_each_learner(build, rng, points):
-    """The predictor answers eight learners at once, each with the policy for its own state."""
+    """The predictor answers eight learners at once, each with the policy for its own states; half
+    of them ask about two."""
     built = build(ga3c, learners=8, SHARE_ONE_CORE=False)  # this thread keeps all cores
-    states = rng.normal(size=(8, 1, 4))
+    states = [rng.normal(size=(1 + i % 2, 4)) for i in range(8)]
     for brain, s in zip(built.brains, states):
         built.server.states.put((s, brain.answer))
     built.progress.learning_threads = {"trainer"}  # the predictor ends when all are answered
@@ -61,7 +62,7 @@ def test_ga3cs_predictor_answers_each_learner(build, rng, points):
         predictor_thread.learn()
     for brain, s in zip(built.brains, states):
         np.testing.assert_allclose(brain.answer.take(), predictor.predict_p(s), rtol=1e-6)
-    assert points == [{"batch/states": 8}]
+    assert points == [{"batch/states": 12}]
 
 
 @linux

@@ -51,10 +51,11 @@ class Predictor(a3c.Worker_thread):
             with contextlib.suppress(queue.Empty):
                 while True:
                     asked.append(brain.server.states.get_nowait())
-            states, answers = zip(*asked)  # one state from each
+            states, answers = zip(*asked)  # from each usually one state, in a batch
             p = brain.predict_p(np.concatenate(states))
-            for answer, own in zip(answers, p):
-                answer.put(own[np.newaxis])
+            ends = np.cumsum([len(s) for s in states])
+            for answer, own in zip(answers, np.split(p, ends[:-1])):
+                answer.put(own)
             self.progress.add_to_curves({"batch/states": len(p)})
 
 

@@ -14,7 +14,7 @@ through all samples again, in order, starting from the memory that is stored wit
 gradient goes back beyond that (truncated backpropagation through time).
 
 The LSTM is from Hochreiter and Schmidhuber (1997) and Gers et al. (2000). What to look at: with
---no-memory the script's own network takes its place, and the task is never learned.
+--no-memory the script's own network takes its place, and no run learned the task.
 """
 import argparse
 

@@ -6,7 +6,7 @@ Actor and critic each have an LSTM. The layers after it also see x, so that it o
 MorvanZhou's A3C_RNN.py, too, has a recurrent network on Pendulum, but it sees the velocity.
 
 What to look at: the score rises, with setbacks, for about 600,000 frames. With --no-memory the
-network is pendulum.py's, and the task isn't learned.
+network is pendulum.py's, and no run learned the task.
 """
 import clipped
 import memory

@@ -6,13 +6,12 @@ from it:
     a = μ + σ·z, z from N(0, 1)
     log π(a|s) = -((a - μ) / σ)² / 2 - log σ - log(2π) / 2
     entropy = log σ + log(2πe) / 2
-The loss is the script's, with these formulas. The critic has a network of its own, because its
-large errors would spoil a layer that it shares with the actor. An episode ends only because its 200
-steps are up. The pendulum would go on, so V(s_) counts after the last step, too. The environment
-cuts off a torque that is too large, while log π is that of the torque as it was drawn.
+The loss is the script's, with these formulas. An episode ends only because its 200 steps are up.
+The pendulum would go on, so V(s_) counts after the last step, too. The environment cuts off a
+torque that is too large, while log π is that of the torque as it was drawn.
 
-The program follows MorvanZhou's A3C_continuous_action.py. What to look at (--logdir): in training
-the mean score rises from about -1,200 to -270.
+The program follows MorvanZhou's A3C_continuous_action.py, whose critic has a network of its own,
+too. What to look at (--logdir): in training the mean score rises from about -1,200 to -300.
 """
 import clipped
 from script import a3c, np, tf

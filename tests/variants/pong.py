@@ -10,7 +10,8 @@ of the background is subtracted. Otherwise it switches off many units for good a
 Gradients are clipped and the rate falls, so slowly that it hardly matters. The numbers are
 miyosuda's, except RMSProp's epsilon, which is from OpenAI Baselines' A2C, and the weight of the
 critic's loss, which is half as large in his program. His loss is the sum over the 20 samples of an
-update and the script's is the mean, so his norm of 40 becomes 40/20.
+update and the script's is the mean, so his norm of 40 becomes 40/20. (He clips each array by
+itself, and this program all together.)
 
 The task is from the A3C paper, arXiv:1602.01783. It takes about two million steps, so use
 --checkpoint. What to look at (--logdir): for a long time the score stays near -20. Then it climbs

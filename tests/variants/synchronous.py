@@ -25,12 +25,14 @@ class Server(a3c.ParameterServer):
         self.learners = sorted(progress.learning_threads)
         self.kept = {}  # for each brain's name: variables for the sum of its samples' gradients
         self.samples = 0  # in this round
+        self.frame = 0  # when it began
         self.updated, self.pulled = set(), set()  # the learners that have in this round
 
     def build_update(self, gradients):
         """A learner's own update adds to its gradients, for the update of all."""
-        kept = [tf.Variable(tf.zeros(w.shape), trainable=False) for w in self.weights]
-        self.kept[tf.get_default_graph().get_name_scope()] = kept
+        with tf.control_dependencies(None):  # a subclass's are for the update, not for the zeros
+            kept = [tf.Variable(tf.zeros(w.shape), trainable=False) for w in self.weights]
+        self.kept[tf.get_default_graph().get_name_scope().split("/")[0]] = kept
         return tf.group(*[k.assign_add(g, read_value=False) for k, g in zip(kept, gradients)])
 
     def initialize(self):
@@ -83,7 +85,7 @@ class Brain(a3c.LocalBrain):
     def update_parameter_server(self):
         samples = len(self.train_queue)
         super().update_parameter_server()
-        self.server.has_updated(self.name, samples)
+        self.server.has_updated(self.name, samples - len(self.train_queue))  # a subclass may wait
 
     def pull_parameter_server(self):
         super().pull_parameter_server()
