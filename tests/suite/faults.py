@@ -33,13 +33,13 @@ FAULTS = {
         ("clipped.FallingRate.initialize", "self.progress.max_frames > self.anneal_frames", "True"),
         ("clipped.FallingRate.initialize", ".max_frames = ", ".others = ")],
     # test_compare_learners.py
-    "test_a_row_that_cannot_be_compared_has_no_ratio": [
+    "test_a_row_with_fewer_runs_than_its_reference_has_no_ratio": [
         ("compare.rows", '"–" if row in references(table) else ', "")],
     "test_rmsprop_from_0_differs_only_in_its_start": [
         ("compare_learners.FromZeroServer.build_optimizer", "a3c.RMSPROP_DECAY", "0.9")],
     "test_rate_multiplies_the_learning_rate": [
         ("compare_learners.main", "a3c.LEARNING_RATE *= own.rate", "pass")],
-    "test_samples_wait_for_the_next_round_only_if_off_policy": [
+    "test_steps_are_left_for_the_next_round_only_if_off_policy": [
         ("compare_learners.OffPolicy.advantage_push_local_brain", "a3c.Agent.", "super().")],
     "test_learners_in_the_same_world_change_it_together": [
         ("compare_learners.SameWorld.run", "* (-1) ** changes", ""),
@@ -47,7 +47,7 @@ FAULTS = {
     "test_taking_turns_sets_the_age_of_gradients": [
         ("compare_learners.UpdatesInTurn.update_parameter_server", "self.wait_for_turn()", "pass")],
     # test_distributed.py
-    "test_ray_uses_the_cluster_of_the_address": [
+    "test_ray_init_gets_the_address": [
         ("distributed.Supervisor.start", "ray.init(options.address,", 'ray.init("local",')],
     "test_ray_reserves_nothing_and_restarts_nobody": [
         ("distributed.Supervisor.start", "num_cpus=0, max_retries=0", "num_cpus=1, max_retries=0"),
@@ -70,7 +70,7 @@ FAULTS = {
         ("distributed.ServerCopy.update", ", 0)  # answers", ", -9999)  # answers")],
     "test_what_is_played_during_a_call_is_told_later": [
         ("distributed.ServerCopy.update", "progress.recent.clear()", "pass")],
-    "test_the_last_scores_of_a_worker_arrive": [
+    "test_a_score_told_just_before_a_worker_ends_arrives": [
         ("distributed.Supervisor.next_score",
          "ended, _ = ray.wait(list(self.tasks), timeout=0.2)\n            self.fetch_snapshot()",
          "self.fetch_snapshot()\n            ended, _ = ray.wait(list(self.tasks), timeout=0.2)")],
@@ -101,9 +101,9 @@ FAULTS = {
         ("distributed.Supervisor.end", "ray.shutdown()", "pass")],
     "test_the_reason_of_a_worker_that_exits_is_kept": [
         ("distributed.work", "error.code", "'failed'")],
-    "test_a_worker_keeps_the_scores_that_are_still_untold": [
+    "test_a_worker_has_room_for_the_scores_between_two_calls": [
         ("distributed.work", "THRESHOLD_EPISODES = 1000", "THRESHOLD_EPISODES += 0")],
-    "test_workers_of_a_machine_choose_different_cores": [
+    "test_workers_of_a_machine_get_different_cores": [
         ("distributed.Supervisor.start", "number // machines", "number"),
         ("distributed.Supervisor.start", 'node["Alive"]', "1")],
     "test_a_worker_uses_only_allowed_cores": [("distributed.work", "core % len(cores)", "0")],
@@ -119,11 +119,11 @@ FAULTS = {
         ("distributed.main", "class Mirror(server_class)", "class Mirror(a3c.ParameterServer)")],
     "test_refusals_come_before_ray_starts": [
         ("distributed.Supervisor.start", "{a3c.reason(error)}", "{error}")],
-    "test_all_processes_have_the_runs_settings": [
+    "test_all_processes_get_the_users_constants": [
         ("constants", "np.generic, ", ""),
         ("distributed.work", "vars(a3c).update(constants)", "pass"),
         ("distributed.ServerProcess.__init__", "vars(a3c).update(constants)", "pass")],
-    "test_ctrl_c_sigterm_or_a_dead_server_leaves_no_process": [
+    "test_however_a_run_is_ended_it_saves_and_leaves_no_process": [
         ("distributed.Supervisor.start", "signal.getsignal(signal.SIGINT)", "signal.SIG_DFL"),
         ("distributed.Supervisor.end", "signal.getsignal(signal.SIGTERM)", "signal.SIG_DFL")],
     # test_drills.py
@@ -139,7 +139,7 @@ FAULTS = {
          "(progress.interrupt(), signal.signal(signal.SIGINT, signal.default_int_handler))")],
     "test_ctrl_c_may_end_ffmpeg_while_it_is_tried": [
         ("prepare_films", "if progress.interrupted", "if False")],
-    "test_an_error_in_a_thread_is_named_and_ends_all": [
+    "test_an_error_in_a_thread_is_named_and_ends_the_run": [
         ("main", "{name} failed: {type(error)", "{type(error)"),
         ("Worker_thread.run", "self.progress.stop(error, self.name)", "pass"),
         ("Progress.stop", "self.stopped = True", "self.stopped = name != 'local_thread2'"),
@@ -493,7 +493,7 @@ FAULTS = {
         ("two_worlds.Environment.play", "-self.world", "self.world"),
         ("two_worlds.Environment.reset", "env.unwrapped.world = ", "env.world = ")],
     # test_worker_thread.py
-    "test_after_the_end_only_the_test_thread_plays": [
+    "test_once_learning_is_over_only_learners_stop": [
         ("Progress.next_frame", "self.frames >= self.max_frames", "self.frames > self.max_frames"),
         ("Progress.next_frame", 'self.phase == "learned" or ', ""),
         ("Progress.raise_if_stopped", "if self.stopped", "if self.frames >= self.max_frames")],
@@ -539,7 +539,7 @@ FAULTS = {
         ("Progress.episode_ended", " if THRESHOLD_MEAN is None else THRESHOLD_MEAN", "")],
     "test_an_evaluation_keeps_the_mean_before_it": [
         ("Progress.episode_ended", 'self.phase == "training"', "True")],
-    "test_after_a_failed_evaluation_ten_new_episodes_count": [
+    "test_after_a_failed_evaluation_ten_new_episodes_are_needed": [
         ("Progress.evaluated", "self.recent.clear()", "pass")],
     "test_the_last_episodes_may_reach_the_threshold": [
         ("Progress.wait_for_evaluation", "or not self.learning_threads,", "or True,"),

@@ -28,18 +28,20 @@ def bodies(program):
 
 
 def test_the_measured_acrobot_is_the_one_on_the_page(put_back):
-    """The pages' numbers of Acrobot are those of the program that a reader finds on the page about
-    one's own programs: the same two classes and settings."""
+    """compare_learners.py measures the Acrobot program that your_own.md shows: with classes whose
+    bodies are the same, and with the same constants."""
     page = (ROOT / "tests" / "variants" / "your_own.md").read_text(encoding="utf-8")
     [program] = re.findall(r"^```python\n(import sys\nimport a3c_c.*?)^```", page, re.M | re.S)
     shown = bodies(program)
     measured = bodies(Path(compare_learners.__file__).read_text(encoding="utf-8"))
     assert shown["Server"] == measured["AdamServer"]
     assert shown["Environment"] == measured["Acrobot"]
-    with unittest.mock.patch.object(a3c, "main"):
+    with unittest.mock.patch.object(a3c, "main") as main:
         compare_learners.main(["--task", "acrobot"])
+    assert main.call_args.args[1] is compare_learners.AdamServer
+    assert main.call_args.kwargs["environment_class"] is compare_learners.Acrobot
     constants = a3c.constants()
-    a3c.configure()
+    a3c.configure()  # undo what compare_learners has set
     exec(program, {"__name__": "page"})
     assert a3c.constants() == constants
 
@@ -65,33 +67,33 @@ def test_rate_multiplies_the_learning_rate(given_to_main):
     assert a3c.LEARNING_RATE == 2 * 0.005
 
 
-@pytest.mark.parametrize("option, waiting", [([], 0), (["--off-policy"], 4)])
-def test_samples_wait_for_the_next_round_only_if_off_policy(given_to_main, option, waiting):
-    """Learners that wait for each other use each sample in the round that played it. With
-    --off-policy the last four of ten steps are left for the next round, as in the script."""
+@pytest.mark.parametrize("option, left", [([], 0), (["--off-policy"], 4)])
+def test_steps_are_left_for_the_next_round_only_if_off_policy(given_to_main, option, left):
+    """After ten steps of a synchronous learner, all ten are queued for this round's update. With
+    --off-policy six are, and four stay in memory for the next round, as in the script."""
     words = "--task", "cartpole", "--learners", "waiting", *option
     agent_class = given_to_main(compare_learners, *words)["agent_class"]
     agent = agent_class(Built(1).brains[0], None)
     for _ in range(a3c.Tmax):
         agent.advantage_push_local_brain(np.zeros(4), 0, 0.0, np.zeros(4), False, False)
-    assert (len(agent.brain.train_queue), len(agent.memory)) == (10 - waiting, waiting)
+    assert (len(agent.brain.train_queue), len(agent.memory)) == (10 - left, left)
 
 
 def test_learners_in_the_same_world_change_it_together(given_to_main, monkeypatch):
-    """With --same-world --block 2, all learners are always in one world, 1 or -1. It is the other
-    one after every two episodes of all learners together, not after two of each."""
+    """With --same-world --block 2, the world in which an episode begins, 1 or -1, changes after
+    every two episodes of all learners together, not after two of each."""
     words = "--task", "worlds", "--same-world", "--block", "2"
     monkeypatch.setattr(two_worlds, "EPISODES", two_worlds.EPISODES)  # undone at the end
     built = Built(3, **given_to_main(compare_learners, *words))
     found = []
-    for episodes in 0, 3, 6, 9:  # each of the three learners has played one more
+    for episodes in 0, 3, 6, 9:  # of all three learners together
         built.progress.episodes = episodes
         for learner in built.learners:
             learner.environment.run()
         [world] = {learner.environment.world for learner in built.learners}  # only one
         found.append(world)
     first = found[0]
-    assert found == [first, -first, -first, first]
+    assert found == [first, -first, -first, first]  # after 0, 1, 3 and 4 changes
 
 
 def test_each_row_of_compare_py_is_another_program(put_back, monkeypatch):
@@ -127,8 +129,9 @@ def test_taking_turns_sets_the_age_of_gradients(in_turn, age):
     assert np.bincount(ages).argmax() == age  # the most common, too
 
 
-def test_a_row_that_cannot_be_compared_has_no_ratio(monkeypatch):
-    """A row whose runs aren't all measured yet has a dash, and only the reference itself a 1."""
+def test_a_row_with_fewer_runs_than_its_reference_has_no_ratio(monkeypatch):
+    """Its reference has nine runs and a 1, this row only five, and so a dash. (Columns: row,
+    learned of measured, median of the frames, ratio, failed evaluations.)"""
     runs = {row: [compare.Run(30_000 + 100 * n + i * i, 0) for i in range(9)]
             for n, row in enumerate(compare.cases("tuned"))}
     reference, compared, *_ = runs

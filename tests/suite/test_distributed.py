@@ -110,8 +110,8 @@ def test_updates_through_a_worker_equal_those_of_threads(script, server_process)
 
 
 def test_frames_of_workers_and_earlier_runs_add_up(server_process):
-    """ε and --max-frames go by the sum of all frames: 100 of an earlier run, and those of all
-    workers. Each worker learns the others' frames when it makes an update."""
+    """A run's frames are 100 of an earlier run, and those of all workers. Each worker is told the
+    others' frames when it makes an update."""
     first, second = worker(server_process, 1), worker(server_process, 2)
     assert first.progress.frames == second.progress.frames == 100
     play(first, frames=10)
@@ -123,8 +123,8 @@ def test_frames_of_workers_and_earlier_runs_add_up(server_process):
 
 
 def test_a_late_answer_never_lowers_a_workers_frames(server_process):
-    """If the answer with 1000 overtakes the one with 900, the worker keeps 1000. Otherwise it might
-    go on after the end of a run."""
+    """If the answer with 1000 frames of the others overtakes the one with 900, the worker keeps
+    1000. Otherwise it might go on after the end of a run."""
     built = worker(server_process)
     handle = built.server.server_process = unittest.mock.Mock()
     for others_frames in 1000, 900:
@@ -160,14 +160,16 @@ def test_what_is_played_during_a_call_is_told_later(server_process):
     assert built.progress.frames == 100 + 10 + 1 + 5 + 5
 
 
-def test_the_last_scores_of_a_worker_arrive(fake_ray, server_process, supervisor):
-    """A score still counts if its episode ends just before its worker does. So the main process
-    first finds out which workers have ended, and only then asks for scores."""
+def test_a_score_told_just_before_a_worker_ends_arrives(fake_ray, server_process, supervisor):
+    """A worker tells it with its last update, and ends while the main process waits. So this first
+    finds out who has ended, and only then asks for scores. Then, with no worker left, the run ends.
+    (Scores after the last update are lost.)"""
     def wait(tasks, **options):
         built.progress.episode_ended(20.0)
         play(built)
         return tasks, []  # the worker has ended
-    fake_ray.wait, built = wait, worker(server_process)
+    built = worker(server_process)
+    fake_ray.wait = wait
     assert supervisor.next_score() == 20.0
     supervisor.server.progress.episode_ended(20.0)  # the script counts it
     with pytest.raises(a3c.Stopped):  # no worker is left
@@ -207,11 +209,11 @@ def test_frames_and_values_arrive_under_the_saving_lock(server_process, supervis
 
 
 def test_a_stop_ends_the_wait_for_an_answer(server_process, fake_ray, monkeypatch):
-    """A learner that waited on for the server's answer could delay Ctrl-C by a minute. It goes on
-    with the weights that it has, until its next frame ends it."""
+    """If all threads have to stop while a learner waits for the server, it doesn't ask again. It
+    returns the weights that have come last."""
     def get(answer, timeout):
         asked.append(answer)
-        built.progress.stop()  # Ctrl-C, while it waits
+        built.progress.stop()  # another thread fails, say
         raise exceptions.GetTimeoutError
     built, asked = worker(server_process), []
     built.server.server_process = unittest.mock.Mock()  # its answer never comes
@@ -287,9 +289,10 @@ def work(fake_ray, core=0, **constants):
 
 
 @pytest.mark.parametrize("machines", [1, 2])
-def test_workers_of_a_machine_choose_different_cores(fake_ray, monkeypatch, supervisor, machines):
-    """If Ray spreads four workers evenly, those of a machine are 1, 2, 3 and 4, or 1 and 3, or 2
-    and 4. Each takes another core if there are as many. A machine that is dead doesn't count."""
+def test_workers_of_a_machine_get_different_cores(fake_ray, monkeypatch, supervisor, machines):
+    """On one machine the workers are 1, 2, 3 and 4. If Ray spreads them evenly over two, they are 1
+    and 3, and 2 and 4. With as many cores as workers, each gets a core of its own. (A third machine
+    is dead, and doesn't count.)"""
     fake_ray.nodes = lambda: [{"Alive": True}] * machines + [{"Alive": False}]
     monkeypatch.setattr(distributed, "ServerProcess", unittest.mock.Mock())
     monkeypatch.setattr(distributed, "work", lambda number, core, *args: cores.append(core))
@@ -298,7 +301,7 @@ def test_workers_of_a_machine_choose_different_cores(fake_ray, monkeypatch, supe
     supervisor.start(supervisor.server)
     for machine in range(machines):
         of_machine = cores[machine::machines]
-        n = len(of_machine)
+        n = len(of_machine)  # of n cores, `work` takes number core % n
         assert len({core % n for core in of_machine}) == n
 
 
@@ -321,13 +324,14 @@ def test_the_reason_of_a_worker_that_exits_is_kept(fake_ray, monkeypatch):
         work(fake_ray)
 
 
-def test_a_worker_keeps_the_scores_that_are_still_untold(fake_ray, monkeypatch):
-    """A worker keeps as many scores as it may not have told the server yet, even if two episodes
-    make the user's threshold."""
+def test_a_worker_has_room_for_the_scores_between_two_calls(fake_ray, monkeypatch):
+    """Scores wait in `progress.recent` for the next call to the server. It has room for
+    THRESHOLD_EPISODES scores, so a worker raises this constant. With the user's 2, some would be
+    lost."""
     kept = []
     monkeypatch.setattr(a3c, "main", lambda *args: kept.append(a3c.THRESHOLD_EPISODES))
     work(fake_ray, THRESHOLD_EPISODES=2)
-    assert kept[0] >= 100  # so many scores does `progress.recent` keep
+    assert kept[0] >= 100  # more than end between two calls
 
 
 def test_a_new_run_counts_on_from_saved_frames(fake_ray, tmp_path, monkeypatch, capsys):
@@ -386,8 +390,8 @@ def test_play_uses_the_users_own_classes(fake_ray, saved):
     ("--address foo:1", "--address"), ("--address auto", "no cluster"),
     ("--checkpoint damaged", "--checkpoint")])
 def test_refusals_come_before_ray_starts(fake_ray, tmp_path, monkeypatch, capsys, words, reason):
-    """Starting Ray takes seconds. Each refusal is one line that names the reason; only a missing
-    cluster is found out by Ray."""
+    """Starting Ray takes seconds. Each refusal is one line that names the option or the reason. Only
+    a missing cluster is noticed by Ray itself."""
     monkeypatch.chdir(tmp_path)
     Path("damaged").mkdir()
     Path("damaged", "checkpoint").write_text('model_checkpoint_path: "model-7"\n')
@@ -425,7 +429,8 @@ def test_without_ray_one_line_says_what_to_install(monkeypatch):
 
 
 @pytest.mark.parametrize("address", ["local", "auto"])
-def test_ray_uses_the_cluster_of_the_address(fake_ray, address):
+def test_ray_init_gets_the_address(fake_ray, address):
+    """local: Ray starts anew. auto: it joins the cluster that this machine belongs to."""
     distributed.main(["--render", "none", "--max-frames", "50", "--address", address])
     assert fake_ray.address == address
 
@@ -446,10 +451,11 @@ def test_the_line_seed_counts_the_learners_of_all_processes(fake_ray, capsys):
     assert "\nSeed 5, 6 learning threads\n" in capsys.readouterr().out
 
 
-def test_all_processes_have_the_runs_settings(fake_ray, tmp_path, monkeypatch):
-    """Workers learn with the settings that the user has changed, also with NumPy's numbers. Each
-    worker has a seed of its own, and only the process that the user has started makes files."""
-    settings, folder = [], str(tmp_path)  # in the order in which the servers are built
+def test_all_processes_get_the_users_constants(fake_ray, tmp_path, monkeypatch):
+    """A constant that the user has changed, here to a NumPy number, has this value in the server
+    process and in all workers. Each worker has a seed of its own, and only the process that the
+    user has started saves and writes curves."""
+    settings, folder = [], str(tmp_path)  # of this process, then the server process, the workers
 
     class Server(a3c.ParameterServer):
         def __init__(self, session, progress):
@@ -517,9 +523,9 @@ def the_server_is_killed(process):
     pytest.param(the_server_is_killed, FAILED, f"local_thread1 failed: {SERVER_DIED}\n",
                  marks=pytest.mark.long)],
     ids=["Ctrl-C", "SIGTERM while the server hangs", "the server is killed"])
-def test_ctrl_c_sigterm_or_a_dead_server_leaves_no_process(start, end, status, says):
-    """What was learned is saved, and no process stays. A SIGTERM at the very end, which `main`
-    below sends, changes nothing."""
+def test_however_a_run_is_ended_it_saves_and_leaves_no_process(start, end, status, says):
+    """The latest snapshot is saved, status and message say why the run has ended, and no process
+    stays. `main` below sends one more SIGTERM at the very end, which changes nothing."""
     process = start("--checkpoint", "saved")
     helpers.begin(process, "mean")  # so workers have told of fifty episodes
     end(process)

@@ -51,13 +51,14 @@ def first_words(monkeypatch):
 # Frames and stops
 
 @pytest.mark.parametrize("phase, max_frames", [("training", 3), ("learned", 1000)])
-def test_after_the_end_only_the_test_thread_plays(phase, max_frames):
-    """No learner takes a step after the last frame, or once the task is learned."""
+def test_once_learning_is_over_only_learners_stop(phase, max_frames):
+    """After the last frame, or once the task is learned, a learner's next step raises Stopped and
+    doesn't count. The test thread's check before each step raises nothing."""
     progress = a3c.Progress(options("--max-frames", max_frames))
     progress.phase, progress.frames = phase, 3
     with pytest.raises(a3c.Stopped):
         progress.next_frame()
-    progress.raise_if_stopped()  # the test thread calls this at each step, and goes on
+    progress.raise_if_stopped()  # this is what the test thread calls
     assert progress.frames == 3
 
 
@@ -121,8 +122,8 @@ def test_a_signal_after_a_run_changes_nothing(failure):
 
 @may_hang
 def test_ctrl_c_wakes_whoever_waits():
-    """Ctrl-C ends a wait, even if the main thread, which handles it, holds the lock just then. (It
-    may take the lock again.)"""
+    """Ctrl-C ends a wait, even if the main thread, which handles it, holds the lock just then. (A
+    thread may take this lock twice.)"""
     progress = a3c.Progress(options())
     waiting = asleep(progress, progress.wait_for_evaluation)
     with progress.changed:
@@ -165,8 +166,8 @@ def waits_for(lock, function):
 
 
 def test_counting_and_saving_wait_for_their_locks():
-    """Two threads never count at once, or save at once, so no step is lost and no checkpoint is
-    mixed."""
+    """Two threads never count at once, so no step is lost, and never write the same checkpoint at
+    once."""
     built = Built(1)
     progress, checkpoint = built.progress, built.server.checkpoint
     checkpoint.folder, checkpoint.saver = "saved", unittest.mock.Mock()
@@ -219,7 +220,7 @@ def test_an_evaluation_keeps_the_mean_before_it():
     assert list(progress.recent) == [200] * 10 and progress.episodes == 11
 
 
-def test_after_a_failed_evaluation_ten_new_episodes_count(first_words):
+def test_after_a_failed_evaluation_ten_new_episodes_are_needed(first_words):
     """The scores before it don't count towards the next one."""
     built, evaluated_after = Built(1, max_frames=35), []
     scores = iter([200] * 20 + [190] * 15)  # at last not good enough for a third evaluation
@@ -234,6 +235,7 @@ def test_after_a_failed_evaluation_ten_new_episodes_count(first_words):
     built.learners[0].environment.run, built.tester.environment.play = learn, evaluate
     built.run()
     assert first_words == ["Threshold", "Evaluation"] * 2 + ["Not"]
+    # Noted in each of an evaluation's ten episodes
     assert evaluated_after == [10] * 10 + [20] * 10 and built.progress.episodes == 35
 
 
@@ -253,8 +255,8 @@ def test_the_last_episodes_may_reach_the_threshold(first_words):
 
 
 def test_weights_that_pass_are_those_that_played():
-    """While learners still write other weights, 77 during the episodes and 88 when they end, the
-    evaluation plays with those of its beginning, and these are kept and saved."""
+    """While learners still write other weights, 77 during the episodes and 88 when the learners
+    end, the evaluation plays with those of its beginning, and these are kept and saved."""
     built = Built(1)
     server, brain = built.server, built.tester.environment.agent.brain
     first, played, saved = built.values(server.weights), [], []
