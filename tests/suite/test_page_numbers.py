@@ -294,8 +294,8 @@ def test_two_threads_fail_evaluations_if_they_begin_together():
         "local_thread1", "local_thread2")} for seed in range(len(runs))]
     failed_of_seed = np.array([run.failed for run in runs])
     together = np.array([len(worlds) == 1 for worlds in first_worlds])
-    assert (f"in those {sum(together)} runs two threads failed {sum(failed_of_seed[together])} "
-            f"evaluations, and in the other {sum(~together)} only two") in EXERCISES
+    assert (f"That happened in {sum(together)} runs, which had {sum(failed_of_seed[together])} failed "
+            f"evaluations; the other {sum(~together)} had only two.") in EXERCISES
     assert sum(failed_of_seed[~together]) == 2
 
 
