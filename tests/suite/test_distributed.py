@@ -390,8 +390,8 @@ def test_play_uses_the_users_own_classes(fake_ray, saved):
     ("--address foo:1", "--address"), ("--address auto", "no cluster"),
     ("--checkpoint damaged", "--checkpoint")])
 def test_refusals_come_before_ray_starts(fake_ray, tmp_path, monkeypatch, capsys, words, reason):
-    """Starting Ray takes seconds. Each refusal is one line that names the option or the reason. Only
-    a missing cluster is noticed by Ray itself."""
+    """Starting Ray takes seconds. Each refusal is one line that names the option or the reason.
+    Only a missing cluster is noticed by Ray itself."""
     monkeypatch.chdir(tmp_path)
     Path("damaged").mkdir()
     Path("damaged", "checkpoint").write_text('model_checkpoint_path: "model-7"\n')

@@ -140,7 +140,8 @@ def test_ctrl_c_twice_while_a_thread_hangs(tmp_path, saved):
     time.sleep(0.5)  # the script waits for the thread for 1.5 s
     process.send_signal(signal.SIGINT)
     status, _, err = finish(process, seconds=60)
-    assert (status, err) == (INTERRUPTED, "Stopped after 51 frames\n")  # 50 of the checkpoint, and the step that hangs
+    # 50 are of the checkpoint, and one is the step that hangs.
+    assert (status, err) == (INTERRUPTED, "Stopped after 51 frames\n")
     assert frames_saved(saved) == 51
 
 
