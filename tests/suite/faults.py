@@ -537,7 +537,7 @@ FAULTS = {
         ("Worker_thread.evaluate", "mean > LEARNED_MEAN", "True")],
     "test_training_may_have_a_threshold_of_its_own": [
         ("Progress.episode_ended", " if THRESHOLD_MEAN is None else THRESHOLD_MEAN", "")],
-    "test_an_evaluation_keeps_the_mean_before_it": [
+    "test_a_score_during_an_evaluation_keeps_the_threshold_mean": [
         ("Progress.episode_ended", 'self.phase == "training"', "True")],
     "test_after_a_failed_evaluation_ten_new_episodes_are_needed": [
         ("Progress.evaluated", "self.recent.clear()", "pass")],

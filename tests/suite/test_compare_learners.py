@@ -130,8 +130,9 @@ def test_taking_turns_sets_the_age_of_gradients(in_turn, age):
 
 
 def test_a_row_with_fewer_runs_than_its_reference_has_no_ratio(monkeypatch):
-    """Its reference has nine runs and a 1, this row only five, and so a dash. (Columns: row,
-    learned of measured, median of the frames, ratio, failed evaluations.)"""
+    """Ratios need runs with the same seeds. So a row with fewer runs than its reference, here five
+    against nine, has a dash there. (The reference itself has a 1. Columns: row, learned of
+    measured, median of the frames, ratio, failed evaluations.)"""
     runs = {row: [compare.Run(30_000 + 100 * n + i * i, 0) for i in range(9)]
             for n, row in enumerate(compare.cases("tuned"))}
     reference, compared, *_ = runs

@@ -356,9 +356,9 @@ def test_a_new_run_counts_on_from_saved_frames(fake_ray, tmp_path, monkeypatch, 
 
 
 def test_workers_play_on_at_the_threshold(fake_ray, tmp_path, monkeypatch, capsys):
-    """Workers don't evaluate: at the threshold, here 30, they play on until no frames are left. The
-    process that the user has started evaluates, and the script can play its checkpoint. (A task of
-    the fake Ray is over as soon as it begins, so here the one evaluation comes last.)"""
+    """Workers never evaluate, so they neither wait nor end at the threshold, here 30. Only the
+    process that the user has started evaluates, and the script can play its checkpoint. (With the
+    fake Ray, all workers have played all frames before this one evaluation.)"""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 30)
     words = "--render none --workers 1 --seed 5 --checkpoint saved".split()
@@ -368,7 +368,7 @@ def test_workers_play_on_at_the_threshold(fake_ray, tmp_path, monkeypatch, capsy
     assert f"\nLearned after {frames} frames" in out
     assert out.count("Evaluation") == 1
     assert frames > 10_000 - 20  # two workers may each leave ten untold
-    assert a3c.main([*words, "--play"]) == LEARNED  # as always with --play
+    assert a3c.main([*words, "--play"]) == LEARNED  # it isn't refused
 
 
 def test_play_uses_the_users_own_classes(fake_ray, saved):
@@ -390,8 +390,8 @@ def test_play_uses_the_users_own_classes(fake_ray, saved):
     ("--address foo:1", "--address"), ("--address auto", "no cluster"),
     ("--checkpoint damaged", "--checkpoint")])
 def test_refusals_come_before_ray_starts(fake_ray, tmp_path, monkeypatch, capsys, words, reason):
-    """Starting Ray takes seconds. Each refusal is one line that names the option or the reason.
-    Only a missing cluster is noticed by Ray itself."""
+    """Starting Ray takes seconds, so what is wrong is refused first. Only a missing cluster is
+    noticed by Ray itself. Each refusal is one line, even if Ray's message has two."""
     monkeypatch.chdir(tmp_path)
     Path("damaged").mkdir()
     Path("damaged", "checkpoint").write_text('model_checkpoint_path: "model-7"\n')
@@ -403,7 +403,7 @@ def test_refusals_come_before_ray_starts(fake_ray, tmp_path, monkeypatch, capsys
 
 @pytest.mark.parametrize("during", ["init", "get"])  # Ray starts, the server process answers
 def test_ctrl_c_while_ray_or_the_server_starts(fake_ray, monkeypatch, capsys, during):
-    """Whatever has been started is ended, and no worker starts."""
+    """No worker starts, and Ray is shut down, with the server process if there is one."""
     started = []
 
     def start(*args, **kwargs):

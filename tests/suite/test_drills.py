@@ -81,8 +81,8 @@ def test_ctrl_c_at_a_random_moment(tmp_path, number):
 @pytest.mark.parametrize("signals, pause", [
     ("INT", 0), ("INT TERM TERM", 0.03), ("TERM INT", 0.15), (300 * "TERM INT ", 0.05)])
 def test_ctrl_c_and_sigterm_save_however_often(tmp_path, signals, pause):
-    """What was learned is saved, and the script ends with one line, even if many signals come, the
-    first of them soon after the line "Seed"."""
+    """What was learned is saved, and the script ends with one line. The first signal comes soon
+    after the line "Seed", and the others while the script stops, saves and ends."""
     process = start("--render", "none", "--checkpoint", "saved", cwd=tmp_path)
     begin(process, "Seed ")
     for name in signals.split():

@@ -117,6 +117,8 @@ def row(*cells):
 @pytest.mark.parametrize("rewards", ["1 reward", "2 rewards", "10 rewards", "20 rewards",
                                      "5 rewards, one update per episode"])
 def test_the_short_table_of_rewards_has_the_measured_ratios(rewards):
+    """MEASUREMENTS, "How many rewards?": a row has the two ratios that compare.py computes from the
+    recorded runs, with the script's RMSProp and with averages from 0."""
     cells = [cell("rewards", case) for case in (rewards, f"{rewards}, from 0")]
     assert row(re.sub(" rewards?", "", rewards), *cells) in MEASUREMENTS
 
@@ -126,6 +128,7 @@ def test_the_short_table_of_rewards_has_the_measured_ratios(rewards):
     ("on two cores: most a little old", "all cores"),
     ("the script's threads: most fresh", "8 threads")])
 def test_the_short_table_of_old_gradients_has_the_measured_ratios(words, learners):
+    """MEASUREMENTS, "Do old gradients cost frames?": a row has three ratios, one for each task."""
     cells = [cell("ages", f"{task}: {learners}")
              for task in ("CartPole", "CartPole, from 0", "Acrobot")]
     assert row(words, *cells) in MEASUREMENTS
@@ -134,6 +137,7 @@ def test_the_short_table_of_old_gradients_has_the_measured_ratios(words, learner
 @pytest.mark.parametrize("threads", ["1 thread", "2 threads", "32 threads",
                                      "8 threads, all cores"])
 def test_the_short_table_of_threads_has_the_measured_ratios(threads):
+    """MEASUREMENTS, "Do threads save frames?": a row has three ratios, one for each task."""
     cells = [cell(task, threads) for task in ("cartpole", "from_0", "acrobot")]
     assert row(threads, *cells) in MEASUREMENTS
 

@@ -211,9 +211,9 @@ def test_training_may_have_a_threshold_of_its_own(monkeypatch, threshold, score,
     assert progress.phase == phase
 
 
-def test_an_evaluation_keeps_the_mean_before_it():
-    """A score that comes during an evaluation doesn't change the mean that led to it, which the
-    test thread prints."""
+def test_a_score_during_an_evaluation_keeps_the_threshold_mean():
+    """A learner may be in the last step of an episode when an evaluation begins. The episode still
+    counts, but its score doesn't change the mean that began the evaluation and is printed then."""
     progress = a3c.Progress(options())
     reach_threshold(progress)
     progress.episode_ended(0)
