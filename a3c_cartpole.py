@@ -13,7 +13,7 @@ threads play different episodes instead, and each of them repeats:
 The loss compares two things: what followed a step (five rewards, and what the critic expects after
 them) and what the critic expected before. The difference estimates the advantage. For step 0:
     A = r₀ + γ·r₁ + γ²·r₂ + γ³·r₃ + γ⁴·r₄ + γ⁵·V(s₅) - V(s₀)
-If A > 0, the probability of the action in s₀ is pushed up, and if A < 0, down. V(s₀) is pulled a
+If A > 0, it pushes the probability of the action in s₀ up, and if A < 0, down. V(s₀) is pulled a
 little towards the sum of the first six terms. If the episode ends within these five steps, so does
 the sum, without V(s₅).
 
@@ -124,11 +124,11 @@ class ParameterServer:
     def build_update(self, gradients):
         """Returns the operation that moves the shared weights, given a gradient for each.
 
-        No thread waits for another. TensorFlow locks a weight array and its RMSProp average while
-        it changes them, so no update is lost (with dense gradients, as here). But a pull may catch
-        some arrays before other threads' updates and some after them, and a gradient may be stale,
-        because other threads may have moved the weights since its thread last pulled. A3C accepts
-        both, as Hogwild! does (arXiv:1106.5730)."""
+        No thread waits for others' gradients. TensorFlow locks a weight array and its RMSProp
+        average while it changes them, so no update is lost (with dense gradients, as here). But a
+        pull may catch some arrays before other threads' updates and some after them, and a gradient
+        may be stale, because other threads may have moved the weights since its thread last pulled.
+        A3C accepts both, as Hogwild! does (arXiv:1106.5730)."""
         # The slash reopens the scope instead of making parameter_server_1. So an optimizer's own
         # variables, such as Adam's, get the prefix by which a checkpoint finds them.
         with tf.name_scope("parameter_server/"):

@@ -21,8 +21,8 @@ TRAINING_BATCH = 40  # samples of an update, at least
 
 class AskingBrain:
     """A learner's brain, with the methods of LocalBrain that a learner calls."""
-    def __init__(self, server):
-        self.server = server
+    def __init__(self, name, server):
+        self.name, self.server = name, server
         self.train_queue = []
         self.answer = Queue(server.progress)
 
@@ -51,7 +51,7 @@ class Predictor(a3c.Worker_thread):
             with contextlib.suppress(queue.Empty):
                 while True:
                     asked.append(brain.server.states.get_nowait())
-            states, answers = zip(*asked)  # from each usually one state, in a batch
+            states, answers = zip(*asked)  # each is a batch, usually of one state
             p = brain.predict_p(np.concatenate(states))
             ends = np.cumsum([len(s) for s in states])
             for answer, own in zip(answers, np.split(p, ends[:-1])):
@@ -118,7 +118,7 @@ def main(argv=None, server_class=a3c.ParameterServer, brain_class=a3c.LocalBrain
         if name == "test_thread":  # has a network of its own, because its policy must not change
             return brain_class(name, server)
         if name not in HELPERS:
-            return AskingBrain(server)
+            return AskingBrain(name, server)
         # A brain of this name shares the variables of the server's network.
         with a3c.tf.variable_scope("", reuse=a3c.tf.AUTO_REUSE):
             before = a3c.tf.trainable_variables()

@@ -2,8 +2,9 @@
 
 This program combines memory.py, which remembers with an LSTM, and pendulum.py, whose actions are
 torques. The network sees where the pendulum points, cos θ and sin θ, but not how fast it turns.
-Actor and critic each have an LSTM. The layers after it also see x, so that it only has to remember.
-MorvanZhou's A3C_RNN.py, too, has a recurrent network on Pendulum, but it sees the velocity.
+Actor and critic each have an LSTM. The layers after it also see x, so that the LSTMs only have to
+remember. MorvanZhou's A3C_RNN.py, too, has a recurrent network on Pendulum, but it sees the
+velocity.
 
 What to look at: the score rises, with setbacks, for about 600,000 frames. With --no-memory the
 network is pendulum.py's, and no run learned the task.
