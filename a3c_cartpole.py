@@ -13,7 +13,7 @@ threads play different episodes instead, and each of them repeats:
 The loss compares two things: what followed a step (five rewards, and what the critic expects after
 them) and what the critic expected before. The difference estimates the advantage. For step 0:
     A = r₀ + γ·r₁ + γ²·r₂ + γ³·r₃ + γ⁴·r₄ + γ⁵·V(s₅) - V(s₀)
-If A > 0, it pushes the probability of the action in s₀ up, and if A < 0, down. V(s₀) is pulled a
+A > 0 pushes the probability of the action in s₀ up, and A < 0 pushes it down. V(s₀) is pulled a
 little towards the sum of the first six terms. If the episode ends within these five steps, so does
 the sum, without V(s₅).
 
