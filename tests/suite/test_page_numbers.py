@@ -290,7 +290,7 @@ def test_one_thread_is_later_even_from_when_it_knows_both_worlds():
     one, eight = one.good - one.played, eight.good - eight.played
     words = f"{np.median(one):,.0f} frames with one thread and {np.median(eight):,.0f} with eight"
     assert words in MEASUREMENTS and run_statistics.signed_rank_test(one, eight) < 0.001
-    assert f"{np.median(eight):,.0f} with eight, {np.median(one):,.0f} with one" in README
+    assert f"{np.median(eight):,.0f} with eight and {np.median(one):,.0f} with one" in README
 
 
 def test_the_page_has_the_scores_in_the_worse_world():
