@@ -6,7 +6,7 @@ For readers who know DQN: A3C (arXiv:1602.01783) has no Q, no replay memory and 
 Its network has two heads. The actor gives the policy π(a|s), the probability of each action, and
 the critic gives V(s), the discounted sum of rewards to expect from state s. Successive steps of an
 episode are very similar, which is why DQN mixes old steps in its replay memory. A3C lets several
-threads play different episodes instead, and each of them repeats:
+threads play different episodes instead, and each thread repeats:
     pull    copy the shared network's weights into its own copy
     play    up to ten steps, with actions drawn from π
     update  compute the gradient of the loss with its copy, and apply it to the shared network
@@ -14,8 +14,8 @@ The loss compares two things: what followed a step (five rewards, and what the c
 them) and what the critic expected before. The difference estimates the advantage. For step 0:
     A = r₀ + γ·r₁ + γ²·r₂ + γ³·r₃ + γ⁴·r₄ + γ⁵·V(s₅) - V(s₀)
 A > 0 pushes the probability of the action in s₀ up, and A < 0 pushes it down. V(s₀) is pulled a
-little towards the sum of the first six terms. If the episode ends within these five steps, so does
-the sum, without V(s₅).
+little towards the sum of the first six terms. If the episode ends within these five steps, the sum
+ends there, too, without V(s₅).
 
 To follow one step, begin with `Environment.run`, which plays an episode and learns from it. Read
 `Agent`, `LocalBrain` and `ParameterServer` as it calls them. `Worker_thread`, `Progress` and `main`
@@ -157,7 +157,7 @@ class LocalBrain:
         self.name = name
         self.server = parameter_server
         self.train_queue = []  # samples for the next update, see `train_push`
-        # The thread's name is a scope: it prefixes names, such as local_thread1/hidden/biases.
+        # The thread's name is a scope: it prefixes names, as in local_thread1/hidden/biases.
         with tf.variable_scope(name, initializer=tf.zeros_initializer()):  # 0 until the first pull
             self.forward = self._build_model()
         self.weights = tf.trainable_variables(name + "/")
@@ -180,7 +180,7 @@ class LocalBrain:
         # The actor's term treats A as a constant; otherwise minimizing it would raise V(s), too.
         actor_loss = -log_p_taken * tf.stop_gradient(advantage)
         critic_loss = LOSS_V * tf.square(advantage)
-        # Minus the entropy, so minimizing it raises the entropy and keeps the policy undecided.
+        # Minus the entropy, so minimizing this raises the entropy and keeps the policy undecided.
         entropy_loss = LOSS_ENTROPY * tf.reduce_sum(p * tf.log(p + 1e-10), axis=1)
         return actor_loss, critic_loss, entropy_loss
 
@@ -313,7 +313,7 @@ class Environment:
         self.agent = agent
         self.progress = progress
         self.env = self.make()
-        n = getattr(self.env.action_space, "n", None)  # None: actions that can't be counted
+        n = getattr(self.env.action_space, "n", None)  # None: the actions aren't discrete
         if n not in (NUM_ACTIONS, None):
             raise ValueError(f"{ENV} has {n} actions, but NUM_ACTIONS is {NUM_ACTIONS}")
 
@@ -633,7 +633,7 @@ SAVE_SECONDS = 60  # time between two saves
 class GraphCall:
     """A part of the graph as a Python function. Its arguments fill `feeds`; it returns `fetches`,
     as a list of arrays; `targets` run only for their effects. The first call prepares it with a
-    private method of the session: `Session.run` and `Session.make_callable` would take several
+    private method of the session: calls by `Session.run` or `Session.make_callable` take several
     times as long."""
     def __init__(self, session, feeds=(), fetches=(), targets=()):
         names = [[part.name for part in parts] for parts in (feeds, fetches, targets)]
@@ -789,7 +789,7 @@ def prepare_films(progress):
         import moviepy.config
         import pygame
         subprocess.run([moviepy.config.FFMPEG_BINARY, "-version"], check=True, capture_output=True)
-    except Exception as error:  # a package is missing, or ffmpeg
+    except Exception as error:  # a package or ffmpeg is missing
         if progress.interrupted:
             return  # Ctrl-C in a terminal also ends ffmpeg
         refuse(f"argument --render: {reason(error)} (see requirements.txt, or try none)")
