@@ -37,6 +37,9 @@ FAULTS = {
         ("compare.rows", '"–" if row in references(table) else ', "")],
     "test_rmsprop_from_0_differs_only_in_its_start": [
         ("compare_learners.FromZeroServer.build_optimizer", "a3c.RMSPROP_DECAY", "0.9")],
+    "test_a_corrected_start_makes_steps_neither_small_nor_large": [
+        ("compare_learners.CorrectedServer.build_optimizer", "a3c.RMSPROP_DECAY", "0.999"),
+        ("compare_learners.CorrectedServer.build_optimizer", "beta1=0.0, ", "")],
     "test_rate_multiplies_the_learning_rate": [
         ("compare_learners.main", "a3c.LEARNING_RATE *= own.rate", "pass")],
     "test_steps_are_left_for_the_next_round_only_if_off_policy": [
@@ -246,6 +249,8 @@ FAULTS = {
         ("ga3c.AskingBrain.update_parameter_server", "self.train_queue = []", "pass")],
     "test_the_run_lasts_until_ga3cs_predictor_and_trainer_end": [
         ("ga3c.main", "|= HELPERS.keys()", "|= {'predictor'}")],
+    "test_ga3cs_learners_know_their_names": [
+        ("ga3c.AskingBrain.__init__", "name, server\n", "'', server\n")],
     "test_ga3cs_last_samples_are_still_taken": [
         ("ga3c.Queue.take", "with context", "if not learners: break\n            with context")],
     "test_ga3cs_predictor_answers_each_learner": [

@@ -17,6 +17,7 @@ import ga3c
 import synchronous
 import timeline
 import two_worlds
+from reference import gradient
 
 pytestmark = pytest.mark.pages
 
@@ -60,6 +61,25 @@ def test_rmsprop_from_0_differs_only_in_its_start(given_to_main):
         update(built.brains[0], *batch(np.random.default_rng(0)))
         after.append(built.values([*server.weights, *averages(server)]))
     assert same(*after)
+
+
+def test_a_corrected_start_makes_steps_neither_small_nor_large(given_to_main, rng):
+    """The averages of squared gradients start at 0 and forget as the script's do, and each is
+    divided by the sum of its weights so far. So the first step of a weight is the learning rate."""
+    built = Built(1, **given_to_main(compare_learners, "--task", "cartpole", "--optimizer",
+                                     "corrected"))
+    [brain], server, squares = built.brains, built.server, 0
+    brain.pull_parameter_server()
+    for n in 1, 2, 3:
+        samples, before = batch(rng), built.values(server.weights)
+        g = np.concatenate([x.ravel() for x in gradient(built.values(brain.weights), *samples)])
+        update(brain, *samples)
+        moved = np.concatenate([(x - y).ravel() for x, y in zip(
+            before, built.values(server.weights))])
+        squares = 0.99 * squares + 0.01 * g ** 2
+        wanted = 0.005 * g / np.sqrt(squares / (1 - 0.99 ** n))
+        large = abs(g) > 0.01  # beside smaller ones, Adam's 1e-5 counts
+        np.testing.assert_allclose(moved[large], wanted[large], rtol=0.02)
 
 
 def test_rate_multiplies_the_learning_rate(given_to_main):

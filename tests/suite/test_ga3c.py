@@ -32,6 +32,12 @@ def test_the_run_lasts_until_ga3cs_predictor_and_trainer_end(build):
     assert names == {"local_thread1", "predictor", "trainer"}
 
 
+def test_ga3cs_learners_know_their_names(build):
+    """An agent may read `self.brain.name`, as with the script's brains."""
+    names = [worker.environment.agent.brain.name for worker in build(ga3c, learners=2).learners]
+    assert names[:2] == ["local_thread1", "local_thread2"]
+
+
 def test_ga3cs_last_samples_are_still_taken():
     """A learner queues them and ends, just when the trainer, whose queue is still empty, looks
     whether anybody is left."""
