@@ -1,6 +1,6 @@
 """Asynchronous Advantage Actor-Critic (A3C) on CartPole, in one file.
 
-`python a3c_cartpole.py` learns to balance a pole, films it and, where there is a screen, shows it.
+`python a3c_cartpole.py` learns to balance a pole, films it and, where a window can open, shows it.
 
 For readers who know DQN: A3C (arXiv:1602.01783) has no Q, no replay memory and no target network.
 Its network has two heads. The actor gives the policy π(a|s), the probability of each action, and
@@ -19,8 +19,8 @@ ends there, too, without V(s₅).
 
 To follow one step, begin with `Environment.run`, which plays an episode and learns from it. Read
 `Agent`, `LocalBrain` and `ParameterServer` as it calls them. `Worker_thread`, `Progress` and `main`
-run the threads, and nothing after `main` is A3C. The classes have the names and the order of the
-Japanese tutorial that this file accompanies; § marks its sections:
+run the threads, and nothing after `main` is A3C. The five main classes have the names and the
+order of the Japanese tutorial that this file accompanies; § marks its sections:
 https://qiita.com/sugulu/items/acbc909dd9b74b043e45
 
 Some things come from the tutorial and not from the paper: five rewards in a return (the paper takes
@@ -42,8 +42,10 @@ import threading
 import time
 
 # These settings make the imports quiet and fast. A3C begins with the constants below.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # no messages from TensorFlow's C++ code
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # no messages from oneDNN
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # here Ctrl-C ends Python without a traceback
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # few messages from TensorFlow's C++ code
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # no message; "1" is faster in large networks
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # loading Keras 3 would take half a second
 gc.disable()  # looking for garbage among what is imported would take half a second
 import numpy as np
@@ -92,9 +94,9 @@ GRACE_SECONDS = 1.5  # how long to wait for a thread that may hang in its enviro
 class ParameterServer:
     """The network that all threads share, and its optimizer (§3.5).
 
-    TensorFlow 1 works in two steps. The methods called `build…` only describe computations, as a
-    graph. Later a session, which holds the values of all variables, runs parts of the graph, and a
-    `GraphCall` makes such a part look like a Python function.
+    TensorFlow 1 works in two steps. Methods with `build` in their names only describe computations,
+    as a graph. Later a session, which holds the values of all variables, runs parts of the graph,
+    and a `GraphCall` makes such a part look like a Python function.
     """
     def __init__(self, session, progress):
         self.session = session
@@ -231,8 +233,8 @@ class LocalBrain:
         self._push()
 
     def update_parameter_server(self):
-        """Compute the gradient for all queued samples, and apply it to the server's weights. If it
-        isn't finite, this raises tf.errors.InvalidArgumentError and moves no weight."""
+        """Compute the gradient for all queued samples, and apply it to the server's weights. If its
+        norm isn't finite, this raises tf.errors.InvalidArgumentError and moves no weight."""
         if not self.train_queue:
             return  # no sample is complete yet, which happens if N_STEP_RETURN exceeds Tmax
         s, a, R, s_, discount = zip(*self.train_queue)
@@ -369,7 +371,7 @@ class Environment:
 
 class Worker_thread:
     """The work of one thread (§3.2). A "learning" thread plays and learns. The "test" thread
-    evaluates the policy and, once the task is learned, shows it."""
+    evaluates the policy and, once the task is learned (or with --play), shows it."""
     def __init__(self, name, thread_type, environment, progress):
         self.name = name
         self.thread_type = thread_type
@@ -440,8 +442,9 @@ class Stopped(Exception):
 class Progress:
     """What the threads tell each other. In the tutorial these values are globals.
 
-    A run begins in the phase "training". At the threshold it is "evaluating": the learners wait
-    while the test thread evaluates the policy. Then it is "learned", or "training" again.
+    A run begins in the phase "training" (with --play, "learned"). At the threshold it is
+    "evaluating": the learners wait while the test thread evaluates the policy. Then it is
+    "learned", or "training" again.
 
     Even `frames += 1` is a read, an addition and a write, and Python doesn't promise that no other
     thread gets in between. So a thread holds the lock `changed` while it changes these values, or
@@ -455,7 +458,7 @@ class Progress:
         # The names of the learning threads that haven't ended
         self.learning_threads = {f"local_thread{i + 1}" for i in range(options.workers)}
         self.stopped = False  # whether all threads have to end
-        self.interrupted = False  # whether Ctrl-C is the reason
+        self.interrupted = False  # whether Ctrl-C or `kill` is the reason
         self.failure = None  # the first error, and the name of what failed, if anything did
         self.frames = 0  # steps of all learners
         self.max_frames = options.max_frames
@@ -472,8 +475,7 @@ class Progress:
         """Each step of a learner begins with this call. It waits during an evaluation, counts the
         step, and returns how many came before. Raises Stopped when nothing is left to do."""
         with self.changed:
-            if self.phase == "evaluating":
-                self.wait_until(lambda: self.phase != "evaluating")
+            self.wait_until(lambda: self.phase != "evaluating")
             if self.stopped or self.phase == "learned" or self.frames >= self.max_frames:
                 raise Stopped
             self.frames += 1
@@ -497,7 +499,7 @@ class Progress:
 
     def evaluated(self, passed):
         """End an evaluation. If the policy has passed, the learners stop. If not, they go on, and
-        need at least ten new episodes to reach the threshold again."""
+        ten more episodes have to end before they can reach the threshold again."""
         with self.changed:
             self.phase = "learned" if passed else "training"
             self.recent.clear()
@@ -566,8 +568,9 @@ def main(argv=None, server_class=ParameterServer, brain_class=LocalBrain, agent_
          environment_class=Environment, worker_class=Worker_thread):
     """Learn, then show the policy (§3.1, whose steps are M0 to M3). argv: the words of a command
     line; None means this program's own. Returns the exit status: 0 learned, 1 not learned, 130
-    interrupted by Ctrl-C or `kill`. Raises SystemExit if an option is wrong or a thread fails
-    with an OSError (a file can't be written, say), and RuntimeError if it fails otherwise.
+    interrupted by Ctrl-C or `kill`. Raises SystemExit if an option is wrong, after --help, or if
+    one of the threads fails with an OSError (a file can't be written, say), and RuntimeError if it
+    fails otherwise.
 
     Another task or method: change this module's constants, and pass subclasses of these classes."""
     options = parse(argv)
@@ -633,7 +636,7 @@ SAVE_SECONDS = 60  # time between two saves
 class GraphCall:
     """A part of the graph as a Python function. Its arguments fill `feeds`; it returns `fetches`,
     as a list of arrays; `targets` run only for their effects. The first call prepares it with a
-    private method of the session: calls by `Session.run` or `Session.make_callable` take several
+    private method of the session: predictions by `Session.run` or `Session.make_callable` take ten
     times as long."""
     def __init__(self, session, feeds=(), fetches=(), targets=()):
         names = [[part.name for part in parts] for parts in (feeds, fetches, targets)]
@@ -651,9 +654,9 @@ class GraphCall:
 
 
 def finite(gradients):
-    """Returns the same gradients, and their norm. If any number in them isn't finite, every
-    operation that uses a returned gradient fails, so no weight moves."""
-    norm = tf.check_numerics(tf.global_norm(gradients), "the gradient isn't finite")
+    """Returns the same gradients, and their norm. If the norm isn't finite, every operation that
+    uses a returned gradient fails, so no weight moves."""
+    norm = tf.check_numerics(tf.global_norm(gradients), "the gradient's norm isn't finite")
     return tf.tuple(gradients, control_inputs=[norm]), norm
 
 
@@ -662,15 +665,15 @@ def open_session():
     (unless the process has opened another session before)."""
     config = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
     config.device_count["GPU"] = 0
-    config.experimental.executor_type = "SINGLE_THREADED_EXECUTOR"
-    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.experimental.executor_type = "SINGLE_THREADED_EXECUTOR"  # no queues for its operations
+    config.graph_options.rewrite_options.disable_meta_optimizer = True  # delays the start
     return tf.Session(config=config)
 
 
 def share_one_core():
     """Keep the calling thread on the core that all learners share (on Linux only). A graph call
-    releases Python's lock, the GIL, for a few microseconds. Meanwhile a thread on another core
-    could take it and hold up the caller. Processes started by this thread stay on its core."""
+    releases Python's lock, the GIL, while it computes. Meanwhile a thread on another core could
+    take it and hold up the caller. Processes started by this thread stay on its core."""
     if SHARE_ONE_CORE and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         core = cores[os.getpid() % len(cores)]  # two runs at once may get different cores
@@ -703,8 +706,8 @@ def signals_stop(progress):
 
 
 def run_program(main):
-    """Run main(), and end Python with its exit status. While main() learns, it reacts to signals
-    itself. Otherwise they are ignored; late ones would disturb Python's shutdown."""
+    """Run main(), and end Python with its exit status. Within `signals_stop`, main() reacts to
+    signals. Before and after that they are ignored; late ones would disturb Python's shutdown."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     sys.exit(main())
@@ -726,10 +729,11 @@ class Checkpoint:
         but not towards --max-frames."""
         if self.folder is None:
             return
-        saved = any(file.startswith(("checkpoint", "model-")) for file in os.listdir(self.folder))
-        if not self.play and not saved:
-            return
         try:
+            files = os.listdir(self.folder)
+            saved = any(file.startswith(("checkpoint", "model-")) for file in files)
+            if not self.play and not saved:
+                return
             latest = tf.train.latest_checkpoint(self.folder)
             if latest is None:
                 raise ValueError("there is no checkpoint that can be read")
@@ -770,8 +774,7 @@ def prepare_folder(option, folder):
     TensorFlow can't find them, as when the path has brackets."""
     try:
         os.makedirs(folder, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(bytes(2 ** 20))  # the disk may be full
+        tempfile.TemporaryFile(dir=folder).close()
         if not tf.gfile.Glob(folder):
             raise OSError(f"TensorFlow can't use a folder named {folder!r}")
     except (OSError, tf.errors.OpError) as error:
@@ -780,7 +783,7 @@ def prepare_folder(option, folder):
 
 def prepare_films(progress):
     """Find out, before anything is learned, whether films can be made and whether a window can
-    open. If not, SDL (with which pygame draws) gets a driver that needs no screen."""
+    open. If none can, SDL (with which pygame draws) gets a driver that needs no screen."""
     options = progress.options
     options.window = False
     if options.render == "none":
@@ -815,7 +818,7 @@ def show_episodes(environment, options):
     film = options.render != "none"
     if film:
         folder = os.path.join(FILMS, time.strftime(f"%Y%m%d-%H%M%S-seed{options.seed}"))
-        os.makedirs(folder)  # it is new, so no film is overwritten
+        os.makedirs(folder)  # fails if it exists, so no film is overwritten
         say(f"Films: {folder}")
     for episode in range(1, options.test_episodes + 1):
         env = environment.make("rgb_array_list" if film else None)
@@ -843,9 +846,9 @@ def parse(argv):
     add("--max-frames", type=int, default=MAX_FRAMES, metavar="N",
         help="give up after N frames (default: %(default)s)")
     add("--render", choices=("auto", "human", "video", "none"), default="auto",
-        help="video: film test episodes; human: also show them; auto: human if there is a screen")
+        help="video: film test episodes; human: also show them; auto: human if a window can open")
     add("--test-episodes", type=int, default=3, metavar="N",
-        help="episodes to show (default: %(default)s)")
+        help="episodes to play at the end (default: %(default)s)")
     add("--checkpoint", metavar="DIR", help="save in DIR, and continue from what it holds")
     add("--play", action="store_true", help="don't learn, only show what --checkpoint holds")
     add("--logdir", metavar="DIR", help="write graph and curves for TensorBoard")
@@ -878,7 +881,7 @@ def reason(error):
 
 
 def constants():
-    """The values of all constants in this file: {name: value}."""
+    """The constants of this file that are numbers, strings or None: {name: value}."""
     return {name: value for name, value in globals().items()
             if isinstance(value, (int, float, str, np.generic, type(None))) and name[0] != "_"}
 

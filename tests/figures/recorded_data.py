@@ -72,9 +72,6 @@ def statistics():
     for thousand in 7, 38:
         found[f"median score after {thousand},000 frames"] = (
             np.nanmedian(measure_exercises.load_curves()[:, thousand]))
-    for name, push in pushes().items():
-        found[f"{name}: standard deviation"] = push.std()
-        found[f"{name}: mean"] = push.mean()
     for kind, error in load_errors().items():
         size = error.size[:, 0]  # (states, REWARDS)
         five, whole = size[:, REWARDS.index(5)], size[:, -1]

@@ -20,20 +20,18 @@ from script import a3c, tf
 DATA = HERE / "data" / "clipping.json"
 LARGE = 0.5  # a gradient's norm, unless it is clipped to less
 # {name: which updates are clipped ("all", or those with the end of an episode, or without), to
-# which norm, by what the learning rate is multiplied, and the number of seeds}
+# which norm, and the number of seeds}
 CASES = {
-    "not clipped": ("all", np.inf, 1, 100), "5": ("all", 5, 1, 100), "2": ("all", 2, 1, 100),
-    "1": ("all", 1, 1, 100), "0.5": ("all", 0.5, 1, 100),
-    "all updates to 0.25": ("all", 0.25, 1, 40),
-    "only those with the end of an episode to 0.25": ("end", 0.25, 1, 40),
-    "only the others to 0.25": ("no end", 0.25, 1, 40),
-    "not clipped, three times the learning rate": ("all", np.inf, 3, 60)}
+    "not clipped": ("all", np.inf, 100), "5": ("all", 5, 100), "2": ("all", 2, 100),
+    "1": ("all", 1, 100), "0.5": ("all", 0.5, 100),
+    "only those with the end of an episode to 0.25": ("end", 0.25, 40),
+    "only the others to 0.25": ("no end", 0.25, 40)}
 # The numbers after largest_v count updates: all, those whose gradient is above the norm, the large
 # ones, those with the end of an episode, and the large ones among these
 Run = collections.namedtuple("Run", "learned frames largest_v updates above large ends large_ends")
 
 
-def run(seed, which, limit, rate):
+def run(seed, which, limit):
     """One run of a case."""
     updates, values = [], []
 
@@ -56,8 +54,6 @@ def run(seed, which, limit, rate):
             with tf.control_dependencies([note]):
                 return super().build_loss(p, tf.identity(v), a, target)
 
-    a3c.configure()  # puts back the rate that the run before has multiplied
-    a3c.configure(LEARNING_RATE=a3c.LEARNING_RATE * rate)
     with contextlib.redirect_stdout(io.StringIO()) as out:
         words = f"--render none --test-episodes 1 --seed {seed}"
         status = a3c.main(words.split(), Server, Brain)
@@ -89,10 +85,10 @@ def show(case, runs):
 def main():
     _, to_measure = run_statistics.arguments(__doc__)
     if to_measure:
-        wanted = {case: seeds for case, (*_, seeds) in CASES.items()}
+        wanted = {case: seeds for case, (_, _, seeds) in CASES.items()}
         run_statistics.measure_missing(DATA, wanted, lambda case, i: run(i, *CASES[case][:-1]))
     for case, runs in load_runs().items():
-        print(show(case, runs) if runs else f"{case}: not measured")
+        print(show(case, runs))
 
 
 if __name__ == "__main__":

@@ -140,27 +140,22 @@ def measure(table):
 
 
 def compared(table):
-    """{row: its ratio to its reference, the bounds, p}, where both have been measured"""
+    """{row: its ratio to its reference, the bounds, p}"""
     frames = {row: run_statistics.column(own, "frames") for row, own in load_runs(table).items()}
-    return run_statistics.compare_all({
-        row: (frames[row], frames[reference]) for row, reference in references(table).items()
-        if len(frames[row]) == len(frames[reference]) > 0})
+    return run_statistics.compare_all({row: (frames[row], frames[reference])
+                                       for row, reference in references(table).items()})
 
 
 def rows(table):
     """The rows of a table of the page of measurements."""
     ratios = compared(table)
     for row, found in load_runs(table).items():
-        if not found:
-            yield f"| {row} | not measured |"
-            continue
         frames = run_statistics.column(found, "frames")
         median = np.median(frames)
         yield "| {} | {} of {} | {} | {} | {} |".format(
             row, np.isfinite(frames).sum(), len(found),
             f"{median:,.0f}" if np.isfinite(median) else "–",  # fewer than half have learned
-            run_statistics.ratio_in_words(*ratios[row]) if row in ratios else
-            "–" if row in references(table) else "1",  # "–": runs are missing
+            run_statistics.ratio_in_words(*ratios[row]) if row in ratios else "1",
             run_statistics.failed_in_words([run.failed for run in found]))
 
 

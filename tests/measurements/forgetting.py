@@ -144,8 +144,6 @@ def main():
     _, to_measure = run_statistics.arguments(__doc__)
     if to_measure:
         measure()
-    if not load():
-        return print("not measured")
     print(*rows(), sep="\n")
     print("from 60,000 frames on, in the worse world: median of the mean scores, those below 150")
     for case, runs in summaries(late=60_000).items():

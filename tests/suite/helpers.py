@@ -1,4 +1,5 @@
 """What several test files use: the script as a module and as a process."""
+import contextlib
 import os
 import random
 import re
@@ -95,6 +96,19 @@ class Built:
 
     def values(self, variables):
         return self.server.session.run(variables)
+
+
+def start_waiting(progress, call):
+    """Start a thread with a call that waits. Returns the thread once it sleeps."""
+    def run():
+        with contextlib.suppress(a3c.Stopped), progress.changed:
+            begun.set()
+            call()
+    begun, thread = threading.Event(), threading.Thread(target=run, daemon=True)
+    thread.start()
+    begun.wait()
+    with progress.changed:  # the thread holds this lock until it sleeps
+        return thread
 
 
 class EndsAt(a3c.gym.Env):

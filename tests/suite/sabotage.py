@@ -25,7 +25,7 @@ Fault = collections.namedtuple("Fault", "place old new")  # see faults.py
 
 def program(fault):
     """The file that a fault is in, and its text with the fault. The first name of its place is a
-    program's in `tests`, or else something in the script, such as "if __name__"."""
+    program's in `tests`, or else something in the script."""
     path, names = Path(SCRIPT), fault.place.split(".")
     for folder in "variants", "exercises", "measurements", "figures":
         other = Path("tests", folder, names[0] + ".py")
@@ -37,7 +37,7 @@ def program(fault):
     first, end = 0, len(lines)
     for name in filter(None, names):
         [part] = [node for node in part.body if name == getattr(node, "name", None)
-                  or ast.unparse(node).startswith((f"{name} = ", f"{name} == "))]
+                  or ast.unparse(node).startswith(f"{name} = ")]
         first, end = part.lineno - 1, part.end_lineno
     inside = "".join(lines[first:end])
     if inside.count(fault.old) != 1:

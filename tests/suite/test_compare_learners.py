@@ -82,11 +82,6 @@ def test_a_corrected_start_makes_steps_neither_small_nor_large(given_to_main, rn
         np.testing.assert_allclose(moved[large], wanted[large], rtol=0.02)
 
 
-def test_rate_multiplies_the_learning_rate(given_to_main):
-    given_to_main(compare_learners, "--task", "cartpole", "--rate", "2")
-    assert a3c.LEARNING_RATE == 2 * 0.005
-
-
 @pytest.mark.parametrize("option, left", [([], 0), (["--off-policy"], 4)])
 def test_steps_are_left_for_the_next_round_only_if_off_policy(given_to_main, option, left):
     """After ten steps of a synchronous learner, all ten are queued for this round's update. With
@@ -147,17 +142,3 @@ def test_taking_turns_sets_the_age_of_gradients(in_turn, age):
     ages = timeline.ages(events)[:200]
     assert max(ages) == age
     assert np.bincount(ages).argmax() == age  # the most common, too
-
-
-def test_a_row_with_fewer_runs_than_its_reference_has_no_ratio(monkeypatch):
-    """Ratios need runs with the same seeds. So a row with fewer runs than its reference, here five
-    against nine, has a dash there. (The reference itself has a 1. Columns: row, learned of
-    measured, median of the frames, ratio, failed evaluations.)"""
-    runs = {row: [compare.Run(30_000 + 100 * n + i * i, 0) for i in range(9)]
-            for n, row in enumerate(compare.cases("tuned"))}
-    reference, compared, *_ = runs
-    del runs[compared][5:]
-    monkeypatch.setattr(compare, "load_runs", lambda table: runs)
-    first, second, *_ = compare.rows("tuned")
-    assert first == f"| {reference} | 9 of 9 | 30,016 | 1 | 0 |"
-    assert second == f"| {compared} | 5 of 5 | 30,104 | – | 0 |"

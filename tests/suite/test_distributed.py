@@ -109,39 +109,6 @@ def test_updates_through_a_worker_equal_those_of_threads(script, server_process)
     assert helpers.same(second.values(weights), [now[w.op.name] for w in weights])
 
 
-def test_frames_of_workers_and_earlier_runs_add_up(server_process):
-    """A run's frames are 100 of an earlier run, and those of all workers. Each worker is told the
-    others' frames when it makes an update."""
-    first, second = worker(server_process, 1), worker(server_process, 2)
-    assert first.progress.frames == second.progress.frames == 100
-    play(first, frames=10)
-    play(second, frames=7)
-    assert (first.progress.frames, second.progress.frames) == (110, 117)
-    play(first, learner=1, frames=5)
-    _, frames, _ = server_process.snapshot.remote()
-    assert first.progress.frames == frames == 100 + 10 + 7 + 5
-
-
-def test_a_late_answer_never_lowers_a_workers_frames(server_process):
-    """If the answer with 1000 frames of the others overtakes the one with 900, the worker keeps
-    1000. Otherwise it might go on after the end of a run."""
-    built = worker(server_process)
-    handle = built.server.server_process = unittest.mock.Mock()
-    for others_frames in 1000, 900:
-        handle.update.remote.return_value = others_frames, built.server.latest
-        play(built, frames=10)
-    assert built.progress.frames == 1000 + 10 + 10
-
-
-def test_a_late_call_never_lowers_the_servers_frames(script, server_process):
-    """A worker's calls tell all frames that it has played so far. If the call with 20 overtakes the
-    one with 10, the count stays at 20. (100 are from an earlier run.)"""
-    gradients = [np.zeros(w.shape) for w in script.values(script.server.weights)]
-    for frames in 20, 10:
-        server_process.update.remote(1, frames, [], *gradients)
-    assert server_process.snapshot.remote()[1] == 100 + 20
-
-
 def test_what_is_played_during_a_call_is_told_later(server_process):
     """While a learner waits for an answer, the others of its worker play on. The frames and scores
     of that time are told once, by the next call."""
@@ -239,6 +206,21 @@ def test_a_worker_ends_once_the_run_is_over(server_process):
     play(built)
     with pytest.raises(a3c.Stopped):
         built.progress.next_frame()
+
+
+@pytest.mark.timeout(30)
+def test_a_hanging_worker_doesnt_keep_a_run_from_ending(supervisor, monkeypatch):
+    """If another worker has ended by itself, all frames have been played. So they count as used up,
+    though the last ones may never be told, and the script's test thread waits no longer."""
+    monkeypatch.setattr(a3c, "GRACE_SECONDS", 0.1)
+    progress = supervisor.server.progress
+    progress.learning_threads = {"local_thread1"}
+    supervisor.tasks = {PLAYS_ON: 1, "has ended": 2}
+    tester = helpers.start_waiting(progress, progress.wait_for_evaluation)
+    supervisor.task_ended("has ended")
+    supervisor.fetch_snapshot()
+    tester.join()  # for ever, if nothing wakes it
+    assert progress.frames == progress.max_frames
 
 
 @pytest.mark.parametrize("tasks, told", [({PLAYS_ON: 1}, 1), ({}, 0)])

@@ -110,6 +110,16 @@ def test_ctrl_c_before_the_threads_start(monkeypatch, capfd, saved, place):
     assert same(saved_values(saved).values(), before.values()) and frames_saved(saved) == 50
 
 
+@posix
+def test_ctrl_c_during_the_imports_ends_quietly(tmp_path):
+    """Loading TensorFlow may take seconds. Here a module that sleeps stands for NumPy."""
+    (tmp_path / "numpy.py").write_text("import time; print('loading', flush=True); time.sleep(99)")
+    process = start(cwd=tmp_path, env=environment_variables(PYTHONPATH=str(tmp_path)))
+    begin(process, "loading")
+    process.send_signal(signal.SIGINT)
+    assert finish(process) == (-signal.SIGINT, "", "")
+
+
 def test_ctrl_c_may_end_ffmpeg_while_it_is_tried(monkeypatch, capfd):
     """In a terminal, Ctrl-C goes to ffmpeg, too. That must not look as if ffmpeg were missing."""
     def ffmpeg(*args, **kwargs):

@@ -68,19 +68,6 @@ def test_a_log_has_the_scores_of_all_threads_in_order(tmp_path):
     assert curves["loss/critic"].tolist() == [[25, 0.5]]
 
 
-def test_a_picture_of_threads_begins_with_their_last_pulls():
-    """A lane's colour shows which weights a thread has, so without its last pull the lane would
-    begin with none. Here three threads take turns, with an event in each millisecond: a pull, then
-    an update, and so on. So each thread pulls every six milliseconds."""
-    PULL, UPDATE = 0, 1
-    events = [(i / 1000, i % 3, i, (PULL, UPDATE)[i % 2]) for i in range(2000)]
-    before, shown = np.split(record.stretch(events, 0.0105), [3])
-    seconds, threads, _, kinds = before.T
-    assert threads.tolist() == [0, 1, 2] and (kinds == PULL).all()
-    assert (-0.006 < seconds).all() and (seconds <= 0).all()  # so it is the thread's last pull
-    assert shown[:, 0] == pytest.approx(np.arange(1, 11) / 1000)
-
-
 EPISODES = 20
 LENGTHS = np.arange(3, 3 + EPISODES)
 

@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from helpers import a3c, linux, options, refusal
+from helpers import a3c, linux, refusal
 
 pytest.importorskip("gymnasium")
 import ga3c
@@ -36,22 +36,6 @@ def test_ga3cs_learners_know_their_names(build):
     """An agent may read `self.brain.name`, as with the script's brains."""
     names = [worker.environment.agent.brain.name for worker in build(ga3c, learners=2).learners]
     assert names[:2] == ["local_thread1", "local_thread2"]
-
-
-def test_ga3cs_last_samples_are_still_taken():
-    """A learner queues them and ends, just when the trainer, whose queue is still empty, looks
-    whether anybody is left."""
-    class Progress(a3c.Progress):
-        @property
-        def learning_threads(self):  # the trainer looks
-            samples.put("the last samples")
-            return {"trainer"}
-
-        @learning_threads.setter
-        def learning_threads(self, names):
-            pass  # the script's own class sets it
-    samples = ga3c.Queue(Progress(options()), maxsize=1)
-    assert samples.take() == "the last samples"
 
 
 def test_ga3cs_predictor_answers_each_learner(build, rng, points):

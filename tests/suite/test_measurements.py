@@ -3,7 +3,6 @@ import importlib
 import re
 import sys
 import unittest.mock
-from pathlib import Path
 
 import benchmark
 import launch
@@ -96,7 +95,7 @@ def applied(put_back, monkeypatch):
 def test_clipping_py_counts_large_gradients_and_ends(applied):
     """Of all updates: those with a gradient above 0.5, with the end of an episode, and with both.
     With an infinite norm, none is above it."""
-    run = clipping.run(0, which="all", limit=np.inf, rate=1)
+    run = clipping.run(0, which="all", limit=np.inf)
     norms, ends = map(np.array, zip(*applied))
     assert (run.updates, run.large, run.ends, run.large_ends, run.above) == (
         len(norms), sum(norms > 0.5), sum(ends), sum((norms > 0.5) & ends), 0)
@@ -107,7 +106,7 @@ def test_clipping_py_counts_large_gradients_and_ends(applied):
     ("all", {True, False}), ("end", {True}), ("no end", {False})])
 def test_clipping_py_clips_only_the_updates_it_is_told_to(applied, which, clipped_if_end):
     """All, those with the end of an episode, or the others: after that, no norm exceeds 0.25."""
-    clipping.run(0, which, limit=0.25, rate=1)
+    clipping.run(0, which, limit=0.25)
     norms, ends = map(np.array, zip(*applied))
     for end in True, False:
         assert (norms[ends == end].max() <= 0.2501) == (end in clipped_if_end)
@@ -208,45 +207,6 @@ def test_a_measurement_goes_on_where_it_was_interrupted(tmp_path):
         ("c", 0), ("b", 1), ("a", 2), ("a", 2), ("b", 2), ("a", 3)]
     found = {"a": [[0], [1], [2], [3]], "b": [[0], [1], [2]], "c": [[0]]}
     assert run_statistics.load(path) == found
-
-
-def test_an_interrupted_write_keeps_the_old_results(monkeypatch, tmp_path):
-    """Ctrl-C may come when half of the new file has been written."""
-    path, really = tmp_path / "data.json", Path.write_text
-    run_statistics.keep({"a": [[0]]}, path)
-
-    def interrupted(self, text):
-        really(self, text[:len(text) // 2])
-        raise KeyboardInterrupt
-    monkeypatch.setattr(Path, "write_text", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        run_statistics.keep({"a": [[0], [1]]}, path)
-    assert run_statistics.load(path) == {"a": [[0]]}
-
-
-def test_a_table_of_speeds_has_exactly_todays_cases(monkeypatch, tmp_path):
-    """Its file may still hold a case that is gone."""
-    path, (*_, cases) = tmp_path / "data.json", speeds.tables()["threads"]
-    run_statistics.keep({"gone": [1], **dict.fromkeys(cases, [2])}, path)
-    monkeypatch.setattr(speeds, "path", lambda table: path)
-    shown = [row.split(" | ")[0] for row in speeds.rows("threads")]
-    assert shown == [f"| {case}" for case in cases]
-
-
-@pytest.mark.parametrize("words, chosen", [
-    ([], ["threads", "rewards"]), (["rewards"], ["rewards"])])
-def test_tables_are_chosen_by_name(monkeypatch, words, chosen):
-    """Without names, a program that measures shows all."""
-    monkeypatch.setattr(sys, "argv", ["compare.py", *words])
-    found = run_statistics.arguments("Compare.", ["threads", "rewards"], "TABLE")
-    assert found == (chosen, False)
-
-
-def test_a_table_that_does_not_exist_is_refused(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["compare.py", "reward"])
-    with pytest.raises(SystemExit, match="^2$"):
-        run_statistics.arguments("Compare.", ["threads", "rewards"], "TABLE")
-    assert capsys.readouterr().err.endswith("error: there is no table reward\n")
 
 
 def test_the_interval_has_the_ratios_that_wilcoxon_doesnt_reject(rng):

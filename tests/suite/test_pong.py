@@ -41,13 +41,6 @@ def environment(put_back):
     return pong.Environment(unittest.mock.Mock(), unittest.mock.Mock())
 
 
-def test_pongs_actions_are_stay_up_and_down(environment):
-    """Of the game's six, these three are enough. The game calls up RIGHT, and down LEFT."""
-    meanings = environment.env.unwrapped.get_action_meanings()
-    assert [meanings[a] for a in pong.ACTIONS] == ["NOOP", "RIGHT", "LEFT"]
-    assert environment.env.action_space.n == 3
-
-
 def test_pongs_films_run_at_the_games_speed(environment):
     """A step lasts four of the game's 60 frames per second, and a film has a picture of each
     step."""

@@ -1,6 +1,5 @@
 """The script as its user sees it: what it prints, films, saves, draws; what it refuses."""
 import collections
-import errno
 import gc
 import itertools
 import os
@@ -238,21 +237,6 @@ def show(options, capfd):
     return score
 
 
-def test_each_run_films_into_a_new_folder(films, monkeypatch, capfd):
-    """A second run with the same seed in the same second is an error, and overwrites no film."""
-    options = a3c.parse(["--render", "video"])
-    for runs in 1, 2:
-        now = f"20250101-12000{runs}"
-        monkeypatch.setattr(a3c.time, "strftime",
-                            lambda pattern, now=now: pattern.replace("%Y%m%d-%H%M%S", now))
-        show(options, capfd)
-        assert len(list(films.glob("*/test-1-episode-0.mp4"))) == runs
-    before = contents(films)
-    with pytest.raises(FileExistsError):
-        show(options, capfd)  # in the same second as the second run
-    assert contents(films) == before
-
-
 def test_films_need_no_screen_and_no_sound_card(films):
     """Without a screen SDL would fail, and without a sound card ALSA would complain. So SDL gets
     drivers that need neither."""
@@ -414,21 +398,6 @@ def test_a_wrong_option_is_refused(nothing_written, capfd, words):
     names all four options whose number may be too small.)"""
     wrong = [word.rstrip("=") for word in words.split() if word.startswith("--")][-1]
     assert wrong in refusal(capfd, *words.split())
-
-
-@posix
-@pytest.mark.parametrize("option", ["--checkpoint", "--logdir"])
-def test_a_disk_that_is_full_is_refused(nothing_written, capfd, option):
-    """One line says that the disk is full, before anything is learned. A limit on the size of files
-    stands for the full disk."""
-    import resource
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2 ** 19, hard))
-    try:
-        error = f"argument {option}: [Errno {errno.EFBIG}]"
-        assert error in refusal(capfd, option, "empty")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.parametrize("pattern, damage, says", [

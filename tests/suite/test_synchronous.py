@@ -1,6 +1,5 @@
 """synchronous.py: rounds, the update at their end, and runs that can be repeated."""
 import re
-import unittest.mock
 
 import numpy as np
 import pytest
@@ -45,16 +44,6 @@ def test_synchronous_continues_with_the_saved_epsilon(saved):
     assert server.frame == 50  # the frames of the checkpoint `saved`
 
 
-def test_synchronous_takes_its_own_classes_and_their_subclasses():
-    """synchronous.main mixes its Server, Brain and Agent into the classes that it is given. A class
-    that has them already must not get them twice: Python would raise a TypeError."""
-    class Agent(synchronous.Agent):
-        pass
-    status, _ = run("--max-frames", 50, main=synchronous.main, server_class=synchronous.Server,
-                    brain_class=synchronous.Brain, agent_class=Agent)
-    assert status == NOT_LEARNED
-
-
 def test_synchronous_goes_with_what_subclasses_may_do():
     """A brain may tie its update to other operations and give it a name, and a server may evaluate
     the part of the frames that is left as soon as it is initialized."""
@@ -72,18 +61,6 @@ def test_synchronous_goes_with_what_subclasses_may_do():
                          server_class=Server, brain_class=Brain)
     assert status == NOT_LEARNED
     assert not any(map(np.array_equal, server.first, server.session.run(server.weights)))
-
-
-def test_samples_that_a_brain_keeps_do_not_count(build, monkeypatch):
-    """A round's mean is over the samples that were used. Here a subclass keeps two of three for
-    later."""
-    brain = build(synchronous).brains[0]
-    monkeypatch.setattr(a3c.LocalBrain, "update_parameter_server",
-                        lambda brain: brain.train_queue.pop())
-    brain.server.has_updated = unittest.mock.Mock()
-    brain.train_queue = ["one", "two", "three"]
-    brain.update_parameter_server()
-    brain.server.has_updated.assert_called_once_with("local_thread1", 1)
 
 
 def test_a_seed_repeats_a_run_of_synchronous_learners(monkeypatch, capsys):

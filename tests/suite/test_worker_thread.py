@@ -1,10 +1,9 @@
 """Progress and Worker_thread: counts, the threshold, evaluations, stops."""
-import contextlib
 import threading
 import unittest.mock
 
 import pytest
-from helpers import Built, a3c, options, put, run, same
+from helpers import Built, a3c, options, put, run, same, start_waiting
 
 may_hang = pytest.mark.timeout(30)  # with a fault, such a test would wait for ever
 
@@ -27,19 +26,6 @@ def while_it_waits(progress, *events):
     return rest
 
 
-def asleep(progress, call):
-    """Start a thread with a call that waits. Returns the thread once it sleeps."""
-    def run():
-        with contextlib.suppress(a3c.Stopped), progress.changed:
-            begun.set()
-            call()
-    begun, thread = threading.Event(), threading.Thread(target=run, daemon=True)
-    thread.start()
-    begun.wait()
-    with progress.changed:  # the thread holds this lock until it sleeps
-        return thread
-
-
 @pytest.fixture
 def first_words(monkeypatch):
     """The first word of each line that is printed, in order."""
@@ -49,18 +35,6 @@ def first_words(monkeypatch):
 
 
 # Frames and stops
-
-@pytest.mark.parametrize("phase, max_frames", [("training", 3), ("learned", 1000)])
-def test_once_learning_is_over_only_learners_stop(phase, max_frames):
-    """After the last frame, or once the task is learned, a learner's next step raises Stopped and
-    doesn't count. The test thread's check before each step raises nothing."""
-    progress = a3c.Progress(options("--max-frames", max_frames))
-    progress.phase, progress.frames = phase, 3
-    with pytest.raises(a3c.Stopped):
-        progress.next_frame()
-    progress.raise_if_stopped()  # this is what the test thread calls
-    assert progress.frames == 3
-
 
 @pytest.mark.parametrize("call", [
     a3c.Progress.next_frame, a3c.Progress.raise_if_stopped, a3c.Progress.wait_for_evaluation,
@@ -79,7 +53,7 @@ def test_learners_wait_during_an_evaluation():
     """Their next frames don't count until it is over. If the policy doesn't pass, all go on."""
     progress = a3c.Progress(options())
     progress.phase = "evaluating"
-    learners = [asleep(progress, progress.next_frame) for _ in range(3)]
+    learners = [start_waiting(progress, progress.next_frame) for _ in range(3)]
     frames_before = progress.frames
     progress.evaluated(False)
     for learner in learners:
@@ -125,7 +99,7 @@ def test_ctrl_c_wakes_whoever_waits():
     """Ctrl-C ends a wait, even if the main thread, which handles it, holds the lock just then. (A
     thread may take this lock twice.)"""
     progress = a3c.Progress(options())
-    waiting = asleep(progress, progress.wait_for_evaluation)
+    waiting = start_waiting(progress, progress.wait_for_evaluation)
     with progress.changed:
         progress.interrupt()
     waiting.join()  # for ever, if nothing wakes it
@@ -220,7 +194,7 @@ def test_a_score_during_an_evaluation_keeps_the_threshold_mean():
     assert list(progress.recent) == [200] * 10 and progress.episodes == 11
 
 
-def test_after_a_failed_evaluation_ten_new_episodes_are_needed(first_words):
+def test_after_a_failed_evaluation_ten_more_episodes_have_to_end(first_words):
     """The scores before it don't count towards the next one."""
     built, evaluated_after = Built(1, max_frames=35), []
     scores = iter([200] * 20 + [190] * 15)  # at last not good enough for a third evaluation

@@ -43,7 +43,7 @@ class ServerProcess:
     def update(self, worker, frames, scores, *gradients):
         """Make an update with a learner's gradients. Returns the other workers' frames, and the
         new weights. frames: all that this worker has played. scores: those that are new."""
-        self.frames[worker] = max(self.frames[worker], frames)  # calls may overtake each other
+        self.frames[worker] = frames  # for a moment too few, if another call has overtaken this one
         self.scores += scores
         self.server.progress.frames = self.frames.total()
         return self.frames.total() - self.frames[worker], self.apply(*gradients)
@@ -74,8 +74,7 @@ class ServerCopy(a3c.ParameterServer):
         return tf.group(*[w.assign(x, read_value=False) for w, x in zip(self.weights, weights)])
 
     def update(self, *gradients):
-        """Let the server process make an update. Returns the weights that have come last. (The
-        learners here don't take turns, so for a moment these may be a little older than before.)"""
+        """Let the server process make an update. Returns the weights that have come last."""
         progress = self.progress
         with progress.changed:
             frames = progress.frames - self.others_frames
@@ -85,9 +84,8 @@ class ServerCopy(a3c.ParameterServer):
         with contextlib.suppress(a3c.Stopped):  # can't pass py_func; next_frame raises it again
             others_frames, self.latest = wait_for(answer, progress)
             with progress.changed:
-                new_frames = max(others_frames - self.others_frames, 0)  # answers may overtake
-                progress.frames += new_frames
-                self.others_frames += new_frames
+                progress.frames += others_frames - self.others_frames
+                self.others_frames = others_frames
         return [np.array(w) for w in self.latest]  # Ray's own arrays are read-only
 
 
@@ -203,11 +201,12 @@ class Supervisor:
         progress = self.server.progress
         snapshot = self.server_process.snapshot.remote(len(self.scores))
         scores, frames, values = wait_for(snapshot, progress)
-        with self.server.checkpoint.lock:  # so that no checkpoint mixes two snapshots
+        with self.server.checkpoint.lock, progress.changed:  # so no checkpoint mixes two snapshots
             if progress.phase == "learned":  # the weights that have passed must stay
                 return
             load(self.server, values)
-            progress.frames = frames
+            progress.frames = min(frames, progress.max_frames)  # `end` makes it larger
+            progress.changed.notify_all()
         self.scores += scores
 
     def task_ended(self, task):
@@ -217,6 +216,7 @@ class Supervisor:
         except ray.exceptions.RayError as error:
             why = getattr(error, "cause", error)  # what the worker has raised, or that it has died
             raise RuntimeError(f"worker {number} failed: {a3c.reason(why)}") from error
+        self.server_process.end.remote()  # all frames are played, so a worker that hangs may hang
 
     def end(self):
         """End all. If Ray shut down before the workers have ended, it would print errors."""
