@@ -7,7 +7,7 @@ import unittest.mock
 import numpy as np
 import pytest
 from fake_ray import FakeRay
-from helpers import NOT_LEARNED, PROCESSES, Built, a3c, run
+from helpers import NOT_LEARNED, PROCESSES, Built, a3c, run_main
 
 
 def pytest_configure():
@@ -34,7 +34,7 @@ def rng():
 
 
 @pytest.fixture
-def put_back(monkeypatch):
+def restored_constants(monkeypatch):
     """After the test, each constant has its own value again, whatever a variant has assigned."""
     for name, value in a3c.constants().items():
         monkeypatch.setattr(a3c, name, value)  # its own, so that undo restores it
@@ -45,7 +45,7 @@ def put_back(monkeypatch):
 def saved(tmp_path):
     """A folder with a checkpoint after 50 frames, and with no other."""
     folder = tmp_path / "saved"
-    assert run("--max-frames", 50, "--checkpoint", folder)[0] == NOT_LEARNED
+    assert run_main("--max-frames", 50, "--checkpoint", folder)[0] == NOT_LEARNED
     return folder
 
 
@@ -58,9 +58,9 @@ def points(monkeypatch):
 
 
 @pytest.fixture
-def given_to_main(put_back):
-    """given_to_main(program, option...): starts a program, which assigns its constants, but not the
-    script. Returns the classes that the script's main would get, by the names of its arguments."""
+def classes_for_main(restored_constants):
+    """classes_for_main(program, option...): starts a program, which assigns its constants, but not
+    the script. Returns the classes that the script's main would get, by its arguments' names."""
     arguments = inspect.signature(a3c.main)
 
     def classes(program, *words):
@@ -72,10 +72,10 @@ def given_to_main(put_back):
 
 
 @pytest.fixture
-def build(monkeypatch, given_to_main):
+def build(monkeypatch, classes_for_main):
     """build(variant, learners): what its main builds, with its settings."""
     def make(variant, learners=1, **settings):
-        classes = given_to_main(variant)
+        classes = classes_for_main(variant)
         for name, value in settings.items():
             monkeypatch.setattr(a3c, name, value)
         return Built(learners, a3c.MAX_FRAMES, **classes)

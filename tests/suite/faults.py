@@ -77,7 +77,7 @@ FAULTS = {
          "a3c.contextlib.nullcontext()")],
     "test_a_stop_ends_the_wait_for_an_answer": [
         ("distributed.wait_for", "progress.raise_if_stopped()", "pass")],
-    "test_a_server_silent_a_minute_or_dead_is_an_error": [
+    "test_no_answer_is_an_error": [
         ("distributed.wait_for", "2 * seconds", "seconds"),
         ("distributed.wait_for", "raise ConnectionError(\"the", "continue  # ")],
     "test_a_hanging_worker_doesnt_keep_a_run_from_ending": [
@@ -88,7 +88,8 @@ FAULTS = {
         ("distributed.ServerProcess.end", "self.frames[\"end\"] =", "_ ="),
         ("distributed.ServerProcess.update", "self.frames.total() - self.frames[worker]", "0")],
     "test_once_learned_the_workers_are_told_to_end": [
-        ("distributed.Supervisor.next_score", "self.server_process.end.remote()", "pass"),
+        ("distributed.Supervisor.next_score", "self.server_process.end.remote()", "pass")],
+    "test_without_workers_the_server_process_isnt_called": [
         ("distributed.Supervisor.next_score", "if not self.tasks:", "if False:")],
     "test_weights_that_have_passed_are_not_replaced": [
         ("distributed.Supervisor.fetch_snapshot", "return\n", "pass\n")],
@@ -102,7 +103,7 @@ FAULTS = {
         ("distributed.Supervisor.end", "ray.shutdown()", "pass")],
     "test_the_reason_of_a_worker_that_exits_is_kept": [
         ("distributed.work", "error.code", "'failed'")],
-    "test_a_worker_has_room_for_the_scores_between_two_calls": [
+    "test_a_worker_keeps_more_scores_than_a_threshold_needs": [
         ("distributed.work", "THRESHOLD_EPISODES = 1000", "THRESHOLD_EPISODES += 0")],
     "test_workers_of_a_machine_get_different_cores": [
         ("distributed.Supervisor.start", "number // machines", "number"),
@@ -118,7 +119,7 @@ FAULTS = {
          "environment_class=Environment)"),
         ("distributed.main", "Scores(environment_class)", "Scores(a3c.Environment)"),
         ("distributed.main", "class Mirror(server_class)", "class Mirror(a3c.ParameterServer)")],
-    "test_refusals_come_before_ray_starts": [
+    "test_a_missing_cluster_is_refused_in_one_line": [
         ("distributed.Supervisor.start", "{a3c.reason(error)}", "{error}")],
     "test_all_processes_get_the_users_constants": [
         ("constants", "np.generic, ", ""),
@@ -377,30 +378,33 @@ FAULTS = {
         ("main", "thread.join(max(0.0, end - progress.seconds()))", "pass")],
     "test_importing_keeps_a_setting_of_tensorflow": [
         ("", 'setdefault("TF_ENABLE_ONEDNN_OPTS"', '__setitem__("TF_ENABLE_ONEDNN_OPTS"')],
-    "test_the_memory_of_a_finished_run_is_freed": [("", "gc.enable()", "gc.disable()")],
-    "test_films_need_no_screen_and_no_sound_card": [
+    "test_the_garbage_collector_is_on_again": [("", "gc.enable()", "gc.disable()")],
+    "test_for_films_sdl_gets_drivers_that_need_no_devices": [
         ("prepare_films", 'os.environ["SDL_VIDEODRIVER"] = "dummy"', "pass"),
         ("prepare_films", 'os.environ.setdefault("SDL_AUDIODRIVER", "dummy")', "pass")],
     "test_an_error_without_a_message_is_named": [("reason", " or repr(error)", "")],
     "test_films_show_every_step": [
         ("show_episodes", "environment.play(env)", "environment.play(environment.env)"),
         ("show_episodes", "env.close()  # this", "pass  # this")],
-    "test_play_shows_the_learned_policy": [("Checkpoint.save", " or self.play", "")],
+    "test_play_changes_nothing": [("Checkpoint.save", " or self.play", "")],
     "test_a_run_without_success_has_status_1": [
         ("", "\n    run_program(main)", "\n    main()"),
         ("run_program", "sys.exit(main())", "main()"),
         ("main", 'int(progress.phase != "learned")', "0")],
     "test_one_worker_and_one_seed_repeat_a_run": [
-        ("main", "tf.set_random_seed(options.seed)", "pass"),
+        ("main", "tf.set_random_seed(options.seed)", "pass")],
+    "test_another_seed_makes_another_run": [
         ("main", "tf.set_random_seed(options.seed)", "tf.set_random_seed(0)")],
     "test_progress_is_printed": [
         ("Progress.__init__", "maxlen=PRINT_EPISODES", "maxlen=PRINT_EPISODES + 1"),
         ("Worker_thread.evaluate", "range(EVALUATION_EPISODES)", "range(10)")],
     "test_a_line_is_printed_in_one_piece": [
         ("say", 'print(line + "\\n", end="", flush=True)', "print(line, flush=True)")],
-    "test_each_curve_shows_its_own_numbers": [
+    "test_a_point_is_the_mean_of_a_batch_at_its_frames": [
         ("Progress.add_to_curves", "self.frames", "self.episodes")],
-    "test_logdir_holds_the_graph_and_all_curves": [
+    "test_scores_and_evaluations_go_to_their_curves": [
+        ("Worker_thread.learn", '"mean": mean', '"mean": score')],
+    "test_graph_and_curves_are_on_disk_when_a_run_ends": [
         ("open_curves", "max_queue=0, session=session", "max_queue=1000")],
     "test_human_shows_and_films_every_step": [
         ("show_episodes", "options.window", "False"),
@@ -429,13 +433,15 @@ FAULTS = {
         ("parse", "not os.path.isdir(options.checkpoint)", "False"),
         ("parse", 'prepare_folder("--checkpoint", options.checkpoint)', "pass"),
         ("parse", 'prepare_folder("--logdir", options.logdir)', "pass")],
-    "test_a_damaged_or_foreign_checkpoint_is_refused": [
-        ("Checkpoint.restore", "shapes.get(v.op.name) != v.shape", "False"),
+    "test_a_checkpoint_of_another_network_is_refused": [
+        ("Checkpoint.restore", "shapes.get(v.op.name) != v.shape", "False")],
+    "test_a_damaged_checkpoint_is_refused": [
         ("Checkpoint.restore", "latest is None", "False"),
         ("Checkpoint.restore", '("checkpoint", "model-")', '"checkpoint"')],
     "test_films_that_cannot_be_made_are_refused": [("main", "prepare_films(progress)", "pass")],
+    "test_without_films_no_ffmpeg_is_needed": [
+        ("prepare_films", 'options.render == "none"', "False")],
     "test_films_need_an_ffmpeg_that_works": [
-        ("prepare_films", 'options.render == "none"', "False"),
         ("prepare_films", "check=True", "check=False"),
         ("prepare_films", "except Exception", "except ImportError")],
     "test_all_settings_have_their_values": [
@@ -454,10 +460,13 @@ FAULTS = {
         ("synchronous.Brain.build_update", "samples * g", "g")],
     "test_synchronous_continues_with_the_saved_epsilon": [
         ("synchronous.Server.initialize", "self.progress.frames", "0")],
-    "test_synchronous_goes_with_what_subclasses_may_do": [
+    "test_epsilon_takes_over_the_frames_of_each_round": [
+        ("synchronous.Server.has_updated", "self.frame = self.progress.frames", "pass")],
+    "test_a_brains_update_may_depend_on_other_operations": [
         ("synchronous.Server.build_update", "tf.control_dependencies(None)",
          "tf.name_scope(None)"),
-        ("synchronous.Server.build_update", '.split("/")[0]', ""),
+        ("synchronous.Server.build_update", '.split("/")[0]', "")],
+    "test_a_server_may_evaluate_part_left_when_initialized": [
         ("synchronous.Server.__init__", "self.frame = 0", "pass")],
     "test_a_seed_repeats_a_run_of_synchronous_learners": [
         ("synchronous.Server.frames", "self.frame", "self.progress.frames")],
@@ -514,24 +523,29 @@ FAULTS = {
         ("Progress.wait_for_evaluation", "                        GRACE_SECONDS", ""),
         ("Progress.wait_for_evaluation", "self.frames >= self.max_frames", "False"),
         ("Progress.wait_until", "condition(), seconds)", "condition())"),
+        ("Progress.next_frame", "self.frames >= self.max_frames", "False"),
         ("Progress.next_frame", 'self.phase == "learned" or ', "")],
     "test_counting_and_saving_wait_for_their_locks": [
         ("Progress.next_frame", "self.changed", "threading.Semaphore(9)"),
         ("Progress.episode_ended", "with self.changed", "with threading.Semaphore(9)"),
         ("Checkpoint.save", "self.lock", "threading.Semaphore(9)")],  # it lets nine in
-    "test_both_means_have_to_exceed_199": [
-        ("Progress.wait_for_evaluation", "                        or not self.learning_threads)",
-         "                        or False)"),
+    "test_ten_scores_above_199_on_average_start_an_evaluation": [
         ("Progress.episode_ended", "LEARNED_MEAN if THRESHOLD_MEAN is None else ", ""),
-        ("Progress.episode_ended", "> threshold", ">= threshold"),
+        ("Progress.episode_ended", "> threshold", ">= threshold")],
+    "test_an_evaluation_passes_above_199": [
+        ("Worker_thread.evaluate", "mean > LEARNED_MEAN", "mean >= LEARNED_MEAN")],
+    "test_the_test_thread_evaluates_and_says_what_came_out": [
+        ("Worker_thread.test", 'progress.phase != "learned"', 'progress.phase != "training"'),
         ("Worker_thread.evaluate", "mean > LEARNED_MEAN", "True")],
+    "test_without_learners_no_evaluation_is_awaited": [
+        ("Progress.wait_for_evaluation", "                        or not self.learning_threads)",
+         "                        or False)")],
     "test_training_may_have_a_threshold_of_its_own": [
         ("Progress.episode_ended", " if THRESHOLD_MEAN is None else THRESHOLD_MEAN", "")],
-    "test_a_score_during_an_evaluation_keeps_the_threshold_mean": [
+    "test_a_score_during_an_evaluation_only_counts_as_an_episode": [
         ("Progress.episode_ended", 'self.phase == "training"', "True")],
     "test_after_a_failed_evaluation_ten_more_episodes_have_to_end": [
-        ("Progress.evaluated", "self.recent.clear()", "pass"),
-        ("Progress.next_frame", "self.frames >= self.max_frames", "self.frames > self.max_frames")],
+        ("Progress.evaluated", "self.recent.clear()", "pass")],
     "test_the_last_episodes_may_reach_the_threshold": [
         ("Progress.wait_for_evaluation", "or not self.learning_threads,", "or True,"),
         ("Progress.wait_for_evaluation", 'self.phase == "evaluating" or not', "not")],

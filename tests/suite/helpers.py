@@ -31,7 +31,7 @@ def options(*words):
     return a3c.parse(["--render", "none", *map(str, words)])
 
 
-def run(*words, main=a3c.main, server_class=a3c.ParameterServer, **classes):
+def run_main(*words, main=a3c.main, server_class=a3c.ParameterServer, **classes):
     """Run the script's main here, or another's, with one learner and no film unless the words say
     otherwise. Returns the exit status and the server, which has kept its first weights as `first`;
     of a run that ends before there is a server, None."""
@@ -49,7 +49,7 @@ def refusal(capture, *words, main=a3c.main, **classes):
     """Check that `run` refuses these: status 2, and only one line, on stderr. Returns the line."""
     capture.readouterr()
     with pytest.raises(SystemExit) as end:
-        run("--max-frames", 50, *words, main=main, **classes)
+        run_main("--max-frames", 50, *words, main=main, **classes)
     out, err = capture.readouterr()
     assert (end.value.code, out, err.count("\n")) == (WRONG_OPTION, "", 1) and ": error: " in err
     return err
@@ -130,17 +130,17 @@ class EndsAt(a3c.gym.Env):
         return np.full(4, self.now, float), self.reward, self.now == self.falls, self.now == 200, {}
 
 
-def put(session, variables, values):
+def set_values(session, variables, values):
     """Give variables these values, arrays or numbers, even in a finalized graph."""
     for v, value in zip(variables, values):
         v.load(np.broadcast_to(value, v.shape), session)
 
 
 def randomize(session, variables, rng, spread=0.7):
-    put(session, variables, [rng.normal(size=v.shape) * spread for v in variables])
+    set_values(session, variables, [rng.normal(size=v.shape) * spread for v in variables])
 
 
-def check_network(server_class, brain_class, in_numpy, s, rng, spread=0.7):
+def assert_network_equals(server_class, brain_class, in_numpy, s, rng, spread=0.7):
     """Compare policy, memory and values in the successive states s with those of in_numpy(weights,
     s), for random weights in the order of their creation."""
     with tf.Graph().as_default():
@@ -153,25 +153,25 @@ def check_network(server_class, brain_class, in_numpy, s, rng, spread=0.7):
         np.testing.assert_allclose(x, wanted, rtol=1e-3, atol=1e-5)
 
 
-def same(x, y):
+def equal(x, y):
     """Whether two lists of arrays are equal."""
     return len(x) == len(y) and all(np.array_equal(a, b) for a, b in zip(x, y))
 
 
-def update(brain, *columns):
+def update_with(brain, *columns):
     """Let the brain make one update from these samples, which are given in columns."""
     for sample in zip(*columns):
         brain.train_push(*sample)
     brain.update_parameter_server()
 
 
-def batch(rng, n=12):
+def random_samples(rng, n=12):
     """n random samples in columns: s, a, R, s_, discount."""
     s, s_ = rng.normal(size=(2, n, 4))
     return s, rng.integers(2, size=n), rng.normal(size=n), s_, rng.choice([0, 0.95, 0.99], size=n)
 
 
-def averages(server):
+def rms_averages(server):
     """What RMSProp keeps for each of the server's weights: averages of squares."""
     return [server.optimizer.get_slot(w, "rms") for w in server.weights]
 
@@ -196,7 +196,7 @@ def start(*args, cwd, program=SCRIPT, **kwargs):
     return PROCESSES[-1]
 
 
-def begin(process, text):
+def read_until(process, text):
     """Read what it prints up to the line that contains `text`."""
     out = ""
     while text not in out:
@@ -206,7 +206,7 @@ def begin(process, text):
     return out
 
 
-def finish(process, seconds=240):
+def wait_for_end(process, seconds=240):
     """(exit status, stdout, stderr without what classic Gym says at its import)."""
     out, err = process.communicate(timeout=seconds)
     notice = r"\A(?:(?:Gym has been|Please upgrade|Users of this|See the migration) .*\n)+"
@@ -218,7 +218,7 @@ def page(name):
     return " ".join((ROOT / name).read_text(encoding="utf-8").split())
 
 
-def contents(folder):
+def files_below(folder):
     """All files below a folder: {path: (bytes, time of the last change)}."""
     return {path: (path.read_bytes(), path.stat().st_mtime_ns)
             for path in folder.rglob("*") if path.is_file()}

@@ -15,7 +15,7 @@ import advantages
     (memory_pendulum, pendulum.Brain, [[1.0]] * 20, 0.9 * 0.95)],
     ids=["memory", "memory_pendulum"])
 def test_generalized_advantages_equal_their_sums(
-        put_back, rng, variant, without_gae, actions, gamma_lambda):
+        restored_constants, rng, variant, without_gae, actions, gamma_lambda):
     """The loss and its gradients are those of a brain without GAE whose advantages are the sums
     Σ (γλ)^(u - t)·δᵤ. Of p, which is [π, memory], only π counts."""
     variant.configure()

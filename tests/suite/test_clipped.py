@@ -3,7 +3,7 @@ import re
 
 import numpy as np
 import pytest
-from helpers import Built, a3c, batch, randomize, run, update
+from helpers import Built, a3c, random_samples, randomize, run_main, update_with
 from reference import gradient, rmsprop
 
 pytest.importorskip("gymnasium")
@@ -24,14 +24,14 @@ def test_clipped_updates_with_a_falling_rate_equal_numpy(
     built.progress.frames = frames
     weights = built.values(built.server.weights)
     squares = [np.ones_like(w) for w in weights]
-    samples = batch(rng)
+    samples = random_samples(rng)
     gradients = gradient(built.values(built.brains[0].weights), *samples)
     norm = sum((g ** 2).sum() for g in gradients) ** 0.5
     assert 1 < norm < 50
     factor = 1 if server_class is clipped.FallingRate else min(1, max_norm / norm)
     moved = [w.copy() for w in weights]
     rmsprop(moved, squares, [g * factor for g in gradients])
-    update(built.brains[0], *samples)
+    update_with(built.brains[0], *samples)
     rate = 1 if server_class is clipped.Clipping else max(0, 1 - frames / 300_000)
     for old, new, got in zip(weights, moved, built.values(built.server.weights)):
         np.testing.assert_allclose(got - old, rate * (new - old), rtol=1e-3, atol=1e-7)
@@ -53,5 +53,5 @@ def test_clipped_ends_where_its_rate_is_0(monkeypatch, capsys, max_frames, end, 
 def test_play_says_nothing_of_a_rate(saved, capsys):
     """With --play nothing is learned, so a line about a falling rate would mislead."""
     capsys.readouterr()
-    run("--play", "--checkpoint", saved, "--test-episodes", 1, server_class=clipped.Server)
+    run_main("--play", "--checkpoint", saved, "--test-episodes", 1, server_class=clipped.Server)
     assert re.fullmatch(r"Test episode 1: .*\n", capsys.readouterr().out)

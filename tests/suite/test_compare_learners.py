@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import ROOT, Built, a3c, averages, batch, put, same, update
+from helpers import ROOT, Built, a3c, equal, random_samples, rms_averages, set_values, update_with
 
 pytest.importorskip("gymnasium")
 import compare
@@ -28,7 +28,7 @@ def bodies(program):
             if isinstance(node, ast.ClassDef)}
 
 
-def test_the_measured_acrobot_is_the_one_on_the_page(put_back):
+def test_the_measured_acrobot_is_the_one_on_the_page(restored_constants):
     """compare_learners.py measures the Acrobot program that your_own.md shows: with classes whose
     bodies are the same, and with the same constants."""
     page = (ROOT / "tests" / "variants" / "your_own.md").read_text(encoding="utf-8")
@@ -47,33 +47,33 @@ def test_the_measured_acrobot_is_the_one_on_the_page(put_back):
     assert a3c.constants() == constants
 
 
-def test_rmsprop_from_0_differs_only_in_its_start(given_to_main):
+def test_rmsprop_from_0_differs_only_in_its_start(classes_for_main):
     """In the script the averages of squared gradients start at 1, with --optimizer from-0 at 0, as
     in exercise 15. Otherwise equal gradients give equal steps; so the columns "from 0" compare only
     this."""
     after = []
     for start, options in (1, []), (0, ["--optimizer", "from-0"]):
-        built = Built(1, **given_to_main(compare_learners, "--task", "cartpole", *options))
+        built = Built(1, **classes_for_main(compare_learners, "--task", "cartpole", *options))
         server = built.server
-        assert all((x == start).all() for x in built.values(averages(server)))
-        for variables in server.weights, averages(server):
-            put(server.session, variables, [np.full(x.shape, 0.1) for x in variables])
-        update(built.brains[0], *batch(np.random.default_rng(0)))
-        after.append(built.values([*server.weights, *averages(server)]))
-    assert same(*after)
+        assert all((x == start).all() for x in built.values(rms_averages(server)))
+        for variables in server.weights, rms_averages(server):
+            set_values(server.session, variables, [np.full(x.shape, 0.1) for x in variables])
+        update_with(built.brains[0], *random_samples(np.random.default_rng(0)))
+        after.append(built.values([*server.weights, *rms_averages(server)]))
+    assert equal(*after)
 
 
-def test_a_corrected_start_makes_steps_neither_small_nor_large(given_to_main, rng):
+def test_a_corrected_start_makes_steps_neither_small_nor_large(classes_for_main, rng):
     """The averages of squared gradients start at 0 and forget as the script's do, and each is
     divided by the sum of its weights so far. So the first step of a weight is the learning rate."""
-    built = Built(1, **given_to_main(compare_learners, "--task", "cartpole", "--optimizer",
+    built = Built(1, **classes_for_main(compare_learners, "--task", "cartpole", "--optimizer",
                                      "corrected"))
     [brain], server, squares = built.brains, built.server, 0
     brain.pull_parameter_server()
     for n in 1, 2, 3:
-        samples, before = batch(rng), built.values(server.weights)
+        samples, before = random_samples(rng), built.values(server.weights)
         g = np.concatenate([x.ravel() for x in gradient(built.values(brain.weights), *samples)])
-        update(brain, *samples)
+        update_with(brain, *samples)
         moved = np.concatenate([(x - y).ravel() for x, y in zip(
             before, built.values(server.weights))])
         squares = 0.99 * squares + 0.01 * g ** 2
@@ -83,23 +83,23 @@ def test_a_corrected_start_makes_steps_neither_small_nor_large(given_to_main, rn
 
 
 @pytest.mark.parametrize("option, left", [([], 0), (["--off-policy"], 4)])
-def test_steps_are_left_for_the_next_round_only_if_off_policy(given_to_main, option, left):
+def test_steps_are_left_for_the_next_round_only_if_off_policy(classes_for_main, option, left):
     """After ten steps of a synchronous learner, all ten are queued for this round's update. With
     --off-policy six are, and four stay in memory for the next round, as in the script."""
     words = "--task", "cartpole", "--learners", "waiting", *option
-    agent_class = given_to_main(compare_learners, *words)["agent_class"]
+    agent_class = classes_for_main(compare_learners, *words)["agent_class"]
     agent = agent_class(Built(1).brains[0], None)
     for _ in range(a3c.Tmax):
         agent.advantage_push_local_brain(np.zeros(4), 0, 0.0, np.zeros(4), False, False)
     assert (len(agent.brain.train_queue), len(agent.memory)) == (10 - left, left)
 
 
-def test_learners_in_the_same_world_change_it_together(given_to_main, monkeypatch):
+def test_learners_in_the_same_world_change_it_together(classes_for_main, monkeypatch):
     """With --same-world --block 2, the world in which an episode begins, 1 or -1, changes after
     every two episodes of all learners together, not after two of each."""
     words = "--task", "worlds", "--same-world", "--block", "2"
     monkeypatch.setattr(two_worlds, "EPISODES", two_worlds.EPISODES)  # undone at the end
-    built = Built(3, **given_to_main(compare_learners, *words))
+    built = Built(3, **classes_for_main(compare_learners, *words))
     found = []
     for episodes in 0, 3, 6, 9:  # of all three learners together
         built.progress.episodes = episodes
@@ -111,7 +111,7 @@ def test_learners_in_the_same_world_change_it_together(given_to_main, monkeypatc
     assert found == [first, -first, -first, first]  # after 0, 1, 3 and 4 changes
 
 
-def test_each_row_of_compare_py_is_another_program(put_back, monkeypatch):
+def test_each_row_of_compare_py_is_another_program(restored_constants, monkeypatch):
     """Any two rows of a table differ in more than their names: in the settings, or in what the main
     of the script, of synchronous.py or of ga3c.py is given."""
     monkeypatch.setattr(two_worlds, "EPISODES", two_worlds.EPISODES)  # undone at the end

@@ -38,18 +38,18 @@ class CountingServer(a3c.ParameterServer):
 # Without Ray
 
 @pytest.fixture
-def script():
+def threads_only():
     """What the script builds, with two learners, after an update. Updates are counted."""
-    script = helpers.Built(2, server_class=CountingServer)
-    play(script)
-    return script
+    threads_only = helpers.Built(2, server_class=CountingServer)
+    play_and_update(threads_only)
+    return threads_only
 
 
 @pytest.fixture
-def server_process(fake_ray, script):
+def server_process(fake_ray, threads_only):
     """The server process of a run that continues after 100 frames."""
     return Handle(distributed.ServerProcess(
-        {}, CountingServer, ["--render", "none"], 100, values(script.server)))
+        {}, CountingServer, ["--render", "none"], 100, checkpoint_values(threads_only.server)))
 
 
 @pytest.fixture
@@ -68,15 +68,16 @@ def worker(handle, number=1):
     return helpers.Built(2, server_class=Server)
 
 
-def play(built, learner=0, frames=10):
+def play_and_update(built, learner=0, frames=10):
     """Let a learner play some frames and make an update. Equal `frames` give equal samples."""
     for _ in range(frames):
         built.progress.next_frame()
     built.brains[learner].pull_parameter_server()
-    helpers.update(built.brains[learner], *helpers.batch(np.random.default_rng(frames)))
+    samples = helpers.random_samples(np.random.default_rng(frames))
+    helpers.update_with(built.brains[learner], *samples)
 
 
-def values(server):
+def checkpoint_values(server):
     """{name: value} of all variables that a checkpoint holds."""
     with server.session.graph.as_default():
         variables = tf.global_variables("parameter_server/")
@@ -89,90 +90,98 @@ def latest_checkpoint():
     return int(latest.rpartition("-")[2]), helpers.saved_values(latest)[UPDATES]
 
 
-def test_updates_through_a_worker_equal_those_of_threads(script, server_process):
+def test_updates_through_a_worker_equal_those_of_threads(threads_only, server_process):
     """Weights, RMSProp's averages and a user's own variable are the same bit for bit, as if there
-    were only threads. A worker gets what others have learned with its own next update, and one that
-    starts later gets it at once."""
-    first, second = worker(server_process, 1), worker(server_process, 2)
+    were only threads."""
+    built = worker(server_process)
     for learner, frames in (0, 10), (1, 7), (0, 3):
-        play(script, learner, frames)
-        play(first, learner, frames)
+        play_and_update(threads_only, learner, frames)
+        play_and_update(built, learner, frames)
     _, _, now = server_process.snapshot.remote()
-    np.testing.assert_equal(now, values(script.server))
-    assert now[UPDATES] == 1 + 3  # one by the fixture `script`
-    for built in first, worker(server_process, 3):
-        assert helpers.same(built.values(built.server.weights),
-                            script.values(script.server.weights))
-    play(second)
+    np.testing.assert_equal(now, checkpoint_values(threads_only.server))
+    assert now[UPDATES] == 1 + 3  # one by the fixture `threads_only`
+
+
+def test_a_worker_gets_what_others_have_learned(server_process):
+    """It comes with the worker's own next update, and at once to a worker that starts later."""
+    first, second = worker(server_process, 1), worker(server_process, 2)
+    play_and_update(first)
+    play_and_update(second)
     _, _, now = server_process.snapshot.remote()
-    weights = second.server.weights
-    assert helpers.same(second.values(weights), [now[w.op.name] for w in weights])
+    for built in second, worker(server_process, 3):
+        weights = built.server.weights
+        assert helpers.equal(built.values(weights), [now[w.op.name] for w in weights])
+
+
+def told(server_process):
+    """What the workers have told: scores, frames."""
+    scores, frames, _ = server_process.snapshot.remote()
+    return scores, frames
 
 
 def test_what_is_played_during_a_call_is_told_later(server_process):
     """While a learner waits for an answer, the others of its worker play on. The frames and scores
     of that time are told once, by the next call."""
-    def update(*report, really=server_process.update.remote):
-        del server_process.update  # the next call is as usual
+    real, built = server_process.wrapped, worker(server_process)
+
+    def update(*report, answer=real.update):
+        real.update = answer  # only this call is slow
         built.progress.next_frame()
         built.progress.episode_ended(20.0)
-        return really(*report)
-    built = worker(server_process)
-    server_process.update = types.SimpleNamespace(remote=update)
-    play(built, frames=10)
-    assert server_process.snapshot.remote()[:2] == ([], 100 + 10)
-    for _ in range(2):
-        play(built, learner=1, frames=5)
-    assert server_process.snapshot.remote()[:2] == ([20.0], 100 + 10 + 1 + 5 + 5)
-    assert built.progress.frames == 100 + 10 + 1 + 5 + 5
+        return answer(*report)
+    real.update = update
+    play_and_update(built, frames=10)
+    assert told(server_process) == ([], 100 + 10)  # 100: of an earlier run
+    play_and_update(built, learner=1, frames=5)
+    assert told(server_process) == ([20.0], 100 + 10 + 1 + 5)
+    play_and_update(built, learner=1, frames=5)
+    assert told(server_process) == ([20.0], 100 + 10 + 1 + 5 + 5)
 
 
 def test_a_score_told_just_before_a_worker_ends_arrives(fake_ray, server_process, supervisor):
     """A worker tells it with its last update, and ends while the main process waits. So this first
-    finds out who has ended, and only then asks for scores. Then, with no worker left, the run ends.
-    (Scores after the last update are lost.)"""
+    finds out who has ended, and only then asks for scores. (Scores after the last update are lost.)
+    """
+    built = worker(server_process)
+
     def wait(tasks, **options):
         built.progress.episode_ended(20.0)
-        play(built)
+        play_and_update(built)
         return tasks, []  # the worker has ended
-    built = worker(server_process)
     fake_ray.wait = wait
     assert supervisor.next_score() == 20.0
-    supervisor.server.progress.episode_ended(20.0)  # the script counts it
-    with pytest.raises(a3c.Stopped):  # no worker is left
-        supervisor.next_score()
 
 
 @pytest.mark.timeout(60)  # a lost score would be waited for
 def test_each_score_arrives_once_and_in_order(rng, server_process, supervisor):
     """A call tells the scores since the worker's last call, and a snapshot those since the last
     one. They are 0, 1, 2, ... here."""
-    two, sent, arrived = (worker(server_process, 1), worker(server_process, 2)), [], []
+    workers, sent, arrived = (worker(server_process, 1), worker(server_process, 2)), [], []
     for _ in range(100):
-        built = two[rng.integers(2)]
+        built = workers[rng.integers(2)]
         for _ in range(rng.integers(4)):  # episodes that have ended since the last update
             sent.append(float(len(sent)))
             built.progress.episode_ended(sent[-1])
-        play(built, learner=rng.integers(2), frames=1)
+        play_and_update(built, learner=rng.integers(2), frames=1)
         while len(arrived) < len(sent):
             arrived.append(supervisor.next_score())
-            supervisor.server.progress.episodes += 1  # as the script counts it
+            supervisor.server.progress.episodes += 1  # or next_score would return it again
     assert arrived == sent
 
 
 def test_frames_and_values_arrive_under_the_saving_lock(server_process, supervisor):
     """A checkpoint would otherwise hold the frames of one moment and the values of another."""
-    built, server, inside = worker(server_process), supervisor.server, []
+    built, server, at_enter_and_exit = worker(server_process), supervisor.server, []
     built.progress.episode_ended(20.0)
-    play(built, frames=10)
+    play_and_update(built, frames=10)
 
     def note(*_):
-        inside.append((server.progress.frames, values(server)[UPDATES]))
+        frames, updates = server.progress.frames, checkpoint_values(server)[UPDATES]
+        at_enter_and_exit.append((frames, updates))
     lock = server.checkpoint.lock = unittest.mock.MagicMock()
     lock.__enter__.side_effect = lock.__exit__.side_effect = note
     supervisor.next_score()
-    assert inside == [(0, 0), (100 + 10, 1 + 1)]  # when it took the lock and when it gave it back
-    np.testing.assert_equal(values(server), server_process.snapshot.remote()[2])
+    assert at_enter_and_exit == [(0, 0), (100 + 10, 1 + 1)]
 
 
 def test_a_stop_ends_the_wait_for_an_answer(server_process, fake_ray, monkeypatch):
@@ -185,27 +194,46 @@ def test_a_stop_ends_the_wait_for_an_answer(server_process, fake_ray, monkeypatc
     built, asked = worker(server_process), []
     built.server.server_process = unittest.mock.Mock()  # its answer never comes
     monkeypatch.setattr(fake_ray, "get", get)
-    assert helpers.same(built.server.update(np.zeros(3)), built.server.latest)
+    assert helpers.equal(built.server.update(np.zeros(3)), built.server.latest)  # any gradients
     assert len(asked) == 1
 
 
-@pytest.mark.parametrize("answer, waited, error", [
+@pytest.mark.parametrize("answer, seconds, error", [
     (exceptions.GetTimeoutError(), 60, "doesn't answer for 60 seconds"),
-    (exceptions.RayActorError(), 0.5, SERVER_DIED)], ids=["silent", "dead"])
-def test_a_server_silent_a_minute_or_dead_is_an_error(fake_ray, answer, waited, error):
+    (exceptions.RayActorError(), 0.5, SERVER_DIED)], ids=["silent for a minute", "dead"])
+def test_no_answer_is_an_error(fake_ray, answer, seconds, error):
     """Ray raises one of these errors in place of an answer. A dead server isn't waited for."""
     with pytest.raises(ConnectionError, match=error):
         distributed.wait_for(answer, a3c.Progress(helpers.options()))
-    assert sum(fake_ray.timeouts) == waited
+    assert sum(fake_ray.timeouts) == seconds  # of all tries
 
 
 def test_a_worker_ends_once_the_run_is_over(server_process):
     """The server process says so in its answer to the worker's next update."""
     built = worker(server_process)
     server_process.end.remote()
-    play(built)
+    play_and_update(built)
     with pytest.raises(a3c.Stopped):
         built.progress.next_frame()
+
+
+def test_once_learned_the_workers_are_told_to_end(server_process, supervisor):
+    """Otherwise they would play on during the films."""
+    supervisor.server.progress.phase = "learned"
+    with pytest.raises(a3c.Stopped):
+        supervisor.next_score()
+    built = worker(server_process)
+    with pytest.raises(a3c.Stopped):
+        built.progress.next_frame()
+
+
+def test_without_workers_the_server_process_isnt_called(supervisor):
+    """Ray would shut down before it answers, and print an error."""
+    supervisor.tasks, supervisor.server_process = {}, unittest.mock.Mock()
+    supervisor.server.progress.phase = "learned"
+    with pytest.raises(a3c.Stopped):
+        supervisor.next_score()
+    assert not supervisor.server_process.method_calls
 
 
 @pytest.mark.timeout(30)
@@ -223,18 +251,6 @@ def test_a_hanging_worker_doesnt_keep_a_run_from_ending(supervisor, monkeypatch)
     assert progress.frames == progress.max_frames
 
 
-@pytest.mark.parametrize("tasks, told", [({PLAYS_ON: 1}, 1), ({}, 0)])
-def test_once_learned_the_workers_are_told_to_end(supervisor, tasks, told):
-    """They are told through the server process. Otherwise they would play on during the films. If
-    no worker is left, it isn't called: Ray would shut down before it answers, and print an
-    error."""
-    supervisor.tasks, supervisor.server_process = tasks, unittest.mock.Mock()
-    supervisor.server.progress.phase = "learned"
-    with pytest.raises(a3c.Stopped):
-        supervisor.next_score()
-    assert supervisor.server_process.end.remote.call_count == told
-
-
 def test_weights_that_have_passed_are_not_replaced(supervisor):
     """A snapshot that was asked for during the evaluation may arrive after it. Its weights, which
     differ, were never evaluated, and must get neither into the films nor into the checkpoint."""
@@ -243,12 +259,13 @@ def test_weights_that_have_passed_are_not_replaced(supervisor):
     def snapshot(seen):
         supervisor.server.progress.phase = "learned"  # the evaluation ends while this waits
         return really(seen)
-    before = values(supervisor.server)
-    assert really()[2][UPDATES] != before[UPDATES]  # so the snapshot's values differ
+    before = checkpoint_values(supervisor.server)
+    _, _, others = really()
+    assert others[UPDATES] != before[UPDATES]  # so the snapshot's values differ
     supervisor.server_process.wrapped.snapshot = snapshot
     with pytest.raises(a3c.Stopped):
         supervisor.next_score()
-    np.testing.assert_equal(values(supervisor.server), before)
+    np.testing.assert_equal(checkpoint_values(supervisor.server), before)
 
 
 @pytest.mark.parametrize("error, says", [
@@ -263,28 +280,25 @@ def test_a_worker_that_failed_or_died_ends_the_run(supervisor, error, says):
     assert raised.value.__cause__ is error
 
 
-def work(fake_ray, core=0, **constants):
+def run_worker(fake_ray, core=0, **constants):
     """Do all that a worker does, but on all cores unless these constants of the script say so."""
     words = ["--render", "none", "--seed", "5"]
     constants = {"SHARE_ONE_CORE": False, **constants}
     fake_ray.start(distributed.work, 1, core, None, constants, words, CountingServer)
 
 
-@pytest.mark.parametrize("machines", [1, 2])
-def test_workers_of_a_machine_get_different_cores(fake_ray, monkeypatch, supervisor, machines):
-    """On one machine the workers are 1, 2, 3 and 4. If Ray spreads them evenly over two, they are 1
-    and 3, and 2 and 4. With as many cores as workers, each gets a core of its own. (A third machine
-    is dead, and doesn't count.)"""
+@pytest.mark.parametrize("machines, wanted", [(1, [1, 2, 3, 4]), (2, [0, 1, 1, 2])])
+def test_workers_of_a_machine_get_different_cores(
+        fake_ray, monkeypatch, supervisor, machines, wanted):
+    """If Ray spreads four workers evenly over two machines, 1 and 3 are on one of them. (A third
+    machine is dead, and doesn't count.)"""
     fake_ray.nodes = lambda: [{"Alive": True}] * machines + [{"Alive": False}]
     monkeypatch.setattr(distributed, "ServerProcess", unittest.mock.Mock())
     monkeypatch.setattr(distributed, "work", lambda number, core, *args: cores.append(core))
     cores, supervisor.classes = [], [CountingServer]
     supervisor.options = types.SimpleNamespace(processes=4, workers=8, address="local")
     supervisor.start(supervisor.server)
-    for machine in range(machines):
-        of_machine = cores[machine::machines]
-        n = len(of_machine)  # of n cores, `work` takes number core % n
-        assert len({core % n for core in of_machine}) == n
+    assert cores == wanted
 
 
 def test_a_worker_uses_only_allowed_cores(fake_ray, monkeypatch):
@@ -294,7 +308,7 @@ def test_a_worker_uses_only_allowed_cores(fake_ray, monkeypatch):
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, x: cores.append(x), raising=False)
     monkeypatch.setattr(a3c, "main", lambda *args: None)
     for core in 1, 2:
-        work(fake_ray, core, SHARE_ONE_CORE=True)
+        run_worker(fake_ray, core, SHARE_ONE_CORE=True)
     assert cores == [{5}, {3}]
 
 
@@ -303,53 +317,48 @@ def test_the_reason_of_a_worker_that_exits_is_kept(fake_ray, monkeypatch):
     so if a thread fails with an OSError."""
     monkeypatch.setattr(a3c, "main", lambda *args: sys.exit("on purpose"))
     with pytest.raises(RuntimeError, match="^on purpose$"):
-        work(fake_ray)
+        run_worker(fake_ray)
 
 
-def test_a_worker_has_room_for_the_scores_between_two_calls(fake_ray, monkeypatch):
+def test_a_worker_keeps_more_scores_than_a_threshold_needs(fake_ray, monkeypatch):
     """Scores wait in `progress.recent` for the next call to the server. It has room for
     THRESHOLD_EPISODES scores, so a worker raises this constant. With the user's 2, some would be
     lost."""
     kept = []
     monkeypatch.setattr(a3c, "main", lambda *args: kept.append(a3c.THRESHOLD_EPISODES))
-    work(fake_ray, THRESHOLD_EPISODES=2)
+    run_worker(fake_ray, THRESHOLD_EPISODES=2)
     assert kept[0] >= 100  # more than end between two calls
 
 
 def test_a_new_run_counts_on_from_saved_frames(fake_ray, tmp_path, monkeypatch, capsys):
-    """Three runs, each from the checkpoint of the one before it: each plays about 300 frames, and
-    the number that it prints is the one that it saves."""
-    class Environment(a3c.Environment):
-        def reward(self, *step):
-            steps.append(step)
-            return super().reward(*step)
+    """Each of three runs goes on from the checkpoint of the one before it, for about 300 frames,
+    and prints the number that it saves."""
     monkeypatch.chdir(tmp_path)
     words = "--render none --workers 1 --max-frames 300 --checkpoint saved".split()
-    before, steps = 0, []  # steps: those that this run has really played
-    untold = 2 * 10  # each of two workers may play up to ten frames that it doesn't tell
+    before, untold = 0, 2 * 10  # each of two workers may play up to ten frames that it doesn't tell
     for _ in range(3):
-        status = distributed.main(words, CountingServer, environment_class=Environment)
+        assert distributed.main(words, CountingServer) == NOT_LEARNED
         frames, _ = latest_checkpoint()
-        assert status == NOT_LEARNED and abs(frames - before - 300) <= untold
+        assert abs(frames - before - 300) <= untold
         assert f"Not learned after {frames} frames" in capsys.readouterr().out
-        assert frames - before <= len(steps) <= frames - before + untold
         before = frames
-        steps.clear()
 
 
-def test_workers_play_on_at_the_threshold(fake_ray, tmp_path, monkeypatch, capsys):
-    """Workers never evaluate, so they neither wait nor end at the threshold, here 30. Only the
-    process that the user has started evaluates, and the script can play its checkpoint. (With the
-    fake Ray, all workers have played all frames before this one evaluation.)"""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(a3c, "LEARNED_MEAN", 30)
-    words = "--render none --workers 1 --seed 5 --checkpoint saved".split()
-    assert distributed.main([*words, "--max-frames", "10000"], CountingServer) == LEARNED
+def test_workers_play_on_at_the_threshold(fake_ray, monkeypatch, capsys):
+    """Workers neither evaluate nor end at the threshold. Only the process that the user has started
+    evaluates. (With the fake Ray, all frames have been played before its one evaluation.)"""
+    monkeypatch.setattr(a3c, "LEARNED_MEAN", 30)  # soon reached
+    words = "--render none --workers 1 --seed 5 --max-frames 10000".split()
+    assert distributed.main(words) == LEARNED
     out = capsys.readouterr().out
-    frames, _ = latest_checkpoint()
-    assert f"\nLearned after {frames} frames" in out
+    [frames] = re.findall(r"^Learned after (\d+) frames", out, re.M)
+    assert int(frames) > 10_000 - 20  # two workers may each leave ten untold
     assert out.count("Evaluation") == 1
-    assert frames > 10_000 - 20  # two workers may each leave ten untold
+
+
+def test_the_script_plays_a_checkpoint_of_distributed(fake_ray, tmp_path):
+    words = ["--render", "none", "--checkpoint", str(tmp_path)]
+    distributed.main([*words, "--max-frames", "50"])
     assert a3c.main([*words, "--play"]) == LEARNED  # it isn't refused
 
 
@@ -369,35 +378,38 @@ def test_play_uses_the_users_own_classes(fake_ray, saved):
 
 @pytest.mark.parametrize("words, reason", [
     ("--processes 0", "--processes"), ("--workers 0", "--workers"), ("--seed -1", "--seed"),
-    ("--address foo:1", "--address"), ("--address auto", "no cluster"),
+    ("--address foo:1", "--address"),
     ("--checkpoint damaged", "--checkpoint")])
 def test_refusals_come_before_ray_starts(fake_ray, tmp_path, monkeypatch, capsys, words, reason):
-    """Starting Ray takes seconds, so what is wrong is refused first. Only a missing cluster is
-    noticed by Ray itself. Each refusal is one line, even if Ray's message has two."""
+    """Starting Ray takes seconds, so what is wrong is refused first."""
     monkeypatch.chdir(tmp_path)
     Path("damaged").mkdir()
     Path("damaged", "checkpoint").write_text('model_checkpoint_path: "model-7"\n')
-    fake_ray.init = unittest.mock.Mock(
-        side_effect=ConnectionError("no cluster\nfor further help, read a page"))
+    fake_ray.init = unittest.mock.Mock()
     assert reason in helpers.refusal(capsys, *words.split(), main=distributed.main)
-    assert fake_ray.init.called == (words == "--address auto")
+    assert not fake_ray.init.called
+
+
+def test_a_missing_cluster_is_refused_in_one_line(fake_ray, capsys):
+    """Ray itself notices it, with a message of several lines."""
+    error = ConnectionError("no cluster\nfor further help, read a page")
+    fake_ray.init = unittest.mock.Mock(side_effect=error)
+    line = helpers.refusal(capsys, "--address", "auto", main=distributed.main)
+    assert "no cluster for further help" in line
 
 
 @pytest.mark.parametrize("during", ["init", "get"])  # Ray starts, the server process answers
 def test_ctrl_c_while_ray_or_the_server_starts(fake_ray, monkeypatch, capsys, during):
-    """No worker starts, and Ray is shut down, with the server process if there is one."""
-    started = []
-
-    def start(*args, **kwargs):
+    """The server process starts, but no worker, and then Ray is shut down."""
+    def ctrl_c_comes(*args, **kwargs):
         signal.raise_signal(signal.SIGINT)
-        started.append(during)
-    setattr(fake_ray, during, start)
+    setattr(fake_ray, during, ctrl_c_comes)
     fake_ray.shutdown = unittest.mock.Mock()
     server, work = unittest.mock.Mock(), unittest.mock.Mock()
     monkeypatch.setattr(distributed, "ServerProcess", server)
     monkeypatch.setattr(distributed, "work", work)
     assert distributed.main(["--render", "none"]) == INTERRUPTED
-    assert started == [during] and capsys.readouterr().err == "Stopped after 0 frames\n"
+    assert capsys.readouterr().err == "Stopped after 0 frames\n"
     assert server.called and not work.called
     fake_ray.shutdown.assert_called_once_with()
 
@@ -433,46 +445,65 @@ def test_the_line_seed_counts_the_learners_of_all_processes(fake_ray, capsys):
     assert "\nSeed 5, 6 learning threads\n" in capsys.readouterr().out
 
 
-def test_all_processes_get_the_users_constants(fake_ray, tmp_path, monkeypatch):
-    """A constant that the user has changed, here to a NumPy number, has this value in the server
-    process and in all workers. Each worker has a seed of its own, and only the process that the
-    user has started saves and writes curves."""
-    settings, folder = [], str(tmp_path)  # of this process, then the server process, the workers
-
+@pytest.fixture
+def noting_server():
+    """A class for servers, which note their process's GAMMA and options in its list `noted`: the
+    process that the user has started, then the server process, then the workers."""
     class Server(a3c.ParameterServer):
+        noted = []
+
         def __init__(self, session, progress):
             super().__init__(session, progress)
-            of_run = progress.options
-            settings.append((a3c.GAMMA, of_run.seed, of_run.checkpoint, of_run.logdir))
+            self.noted.append((a3c.GAMMA, progress.options))
+    return Server
+
+
+def test_all_processes_get_the_users_constants(fake_ray, monkeypatch, noting_server):
+    """Here GAMMA is a NumPy number."""
     monkeypatch.setattr(a3c, "GAMMA", np.float32(0.5))
-    words = "--render none --max-frames 50 --workers 1 --processes 2 --seed 5".split()
-    distributed.main([*words, "--checkpoint", folder, "--logdir", folder], Server)
-    started, server_process, *workers = settings
-    assert started == (0.5, 5, folder, folder)
-    assert server_process == (0.5, 5, None, None)
-    assert workers == [(0.5, 2 * 5 + number, None, None) for number in (1, 2)]
+    distributed.main("--render none --max-frames 50".split(), noting_server)
+    assert [gamma for gamma, _ in noting_server.noted] == [0.5] * 4
+
+
+def test_only_the_users_process_has_files_and_each_worker_a_seed(
+        fake_ray, tmp_path, noting_server):
+    folder = str(tmp_path)
+    words = "--render none --max-frames 50 --seed 5".split()
+    distributed.main([*words, "--checkpoint", folder, "--logdir", folder], noting_server)
+    of_user, *others = (options for _, options in noting_server.noted)
+    assert (of_user.checkpoint, of_user.logdir) == (folder, folder)
+    assert all(options.checkpoint is options.logdir is None for options in others)
+    server_process, *workers = (options.seed for options in others)
+    assert (server_process, workers) == (5, [2 * 5 + 1, 2 * 5 + 2])
 
 
 # With Ray
 
 @pytest.fixture
-def start(tmp_path, monkeypatch):
-    """start(option...): the program, with all its processes in one session."""
+def start_distributed(tmp_path, monkeypatch):
+    """start_distributed(option...): the program, with all its processes in one session."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     # Ray's processes would otherwise give way to all others on a busy machine.
     monkeypatch.setenv("RAY_worker_niceness", "0")
 
-    def begin(*args):
+    def start(*args):
         args = "--render", "none", "--workers", 2, "--seed", 5, *args
         return helpers.start(*args, cwd=tmp_path, program=__file__, start_new_session=True)
-    return begin
+    return start
 
 
 def alive(process):
     """The processes of its session, but for those that have ended and wait to be collected."""
     running = rf"^ *{process.pid} +\d+ +[^Z].*"
     return re.findall(running, subprocess.getoutput("ps -e -o sid=,pid=,stat=,args="), re.M)
+
+
+def wait_until_gone(process):
+    """Wait for all processes of its session, for at most a minute."""
+    latest = time.monotonic() + 60
+    while alive(process) and time.monotonic() < latest:
+        time.sleep(0.1)
 
 
 def ctrl_c(process):
@@ -505,19 +536,18 @@ def the_server_is_killed(process):
     pytest.param(the_server_is_killed, FAILED, f"local_thread1 failed: {SERVER_DIED}\n",
                  marks=pytest.mark.long)],
     ids=["Ctrl-C", "SIGTERM while the server hangs", "the server is killed"])
-def test_however_a_run_is_ended_it_saves_and_leaves_no_process(start, end, status, says):
+def test_however_a_run_is_ended_it_saves_and_leaves_no_process(
+        start_distributed, end, status, says):
     """The latest snapshot is saved, status and message say why the run has ended, and no process
     stays. `main` below sends one more SIGTERM at the very end, which changes nothing."""
-    process = start("--checkpoint", "saved")
-    helpers.begin(process, "mean")  # so workers have told of fifty episodes
+    process = start_distributed("--checkpoint", "saved")
+    helpers.read_until(process, "mean")  # so workers have told of fifty episodes
     end(process)
-    ended, _, err = helpers.finish(process, seconds=120)
+    ended, _, err = helpers.wait_for_end(process, seconds=120)
     frames, updates = latest_checkpoint()
     assert (ended, err) == (status, says.format(frames))
     assert updates >= frames / 10 > 0  # an update is of ten frames, or of fewer
-    latest = time.monotonic() + 60
-    while alive(process) and time.monotonic() < latest:
-        time.sleep(0.1)
+    wait_until_gone(process)
     assert not alive(process)
 
 

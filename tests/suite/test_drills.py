@@ -19,8 +19,8 @@ import unittest.mock
 import numpy as np
 import pytest
 from helpers import (
-    FAILED, INTERRUPTED, LEARNED, NOT_LEARNED, ROOT, a3c, begin, environment_variables,
-    film_lengths, finish, linux, posix, run, same, saved_values, start)
+    FAILED, INTERRUPTED, LEARNED, NOT_LEARNED, ROOT, a3c, environment_variables, equal,
+    film_lengths, linux, posix, read_until, run_main, saved_values, start, wait_for_end)
 
 ALL_CORES = frozenset(os.sched_getaffinity(0)) if sys.platform == "linux" else None  # at first
 
@@ -32,7 +32,7 @@ def start_with(environment_class, *words, cwd):
 
 def frames_saved(folder):
     """The number of frames of the latest checkpoint, which has to be whole and finite."""
-    status, server = run("--play", "--test-episodes", 1, "--checkpoint", folder)
+    status, server = run_main("--play", "--test-episodes", 1, "--checkpoint", folder)
     assert status == LEARNED
     assert all(np.isfinite(value).all() for value in saved_values(folder).values())
     return server.progress.frames
@@ -60,10 +60,10 @@ def test_ctrl_c_at_a_random_moment(tmp_path, number):
     text, latest = STAGES[number % 4]
     delay = random.Random(f"Ctrl-C {number}").uniform(0, latest)
     process = start_with(Announced, "--seed", 1, cwd=tmp_path)
-    out = begin(process, text)
+    out = read_until(process, text)
     time.sleep(delay)
     process.send_signal(signal.SIGINT)
-    status, rest, err = finish(process, seconds=60)  # 2 s on an idle machine
+    status, rest, err = wait_for_end(process, seconds=60)  # 2 s on an idle machine
     out += rest
     seen = f"{delay:.3f} s after {text!r}: {status}, {out}, {err}"
     frames = frames_saved(tmp_path / "saved")
@@ -84,12 +84,12 @@ def test_ctrl_c_and_sigterm_save_however_often(tmp_path, signals, pause):
     """What was learned is saved, and the script ends with one line. The first signal comes soon
     after the line "Seed", and the others while the script stops, saves and ends."""
     process = start("--render", "none", "--checkpoint", "saved", cwd=tmp_path)
-    begin(process, "Seed ")
+    read_until(process, "Seed ")
     for name in signals.split():
         if process.poll() is None:
             process.send_signal(signal.Signals["SIG" + name])
             time.sleep(pause)
-    status, _, err = finish(process, seconds=60)
+    status, _, err = wait_for_end(process, seconds=60)
     frames = frames_saved(tmp_path / "saved")
     assert (status, err) == (INTERRUPTED, f"Stopped after {frames} frames\n")
 
@@ -105,9 +105,9 @@ def test_ctrl_c_before_the_threads_start(monkeypatch, capfd, saved, place):
     original, before = operator.attrgetter(place)(a3c), saved_values(saved)
     with monkeypatch.context() as patch:
         patch.setattr(f"a3c_cartpole.{place}", press)
-        assert run("--checkpoint", saved, "--max-frames", 100)[0] == INTERRUPTED
+        assert run_main("--checkpoint", saved, "--max-frames", 100)[0] == INTERRUPTED
     assert capfd.readouterr().err == "Stopped after 50 frames\n"  # those of the checkpoint
-    assert same(saved_values(saved).values(), before.values()) and frames_saved(saved) == 50
+    assert equal(saved_values(saved).values(), before.values()) and frames_saved(saved) == 50
 
 
 @posix
@@ -115,9 +115,9 @@ def test_ctrl_c_during_the_imports_ends_quietly(tmp_path):
     """Loading TensorFlow may take seconds. Here a module that sleeps stands for NumPy."""
     (tmp_path / "numpy.py").write_text("import time; print('loading', flush=True); time.sleep(99)")
     process = start(cwd=tmp_path, env=environment_variables(PYTHONPATH=str(tmp_path)))
-    begin(process, "loading")
+    read_until(process, "loading")
     process.send_signal(signal.SIGINT)
-    assert finish(process) == (-signal.SIGINT, "", "")
+    assert wait_for_end(process) == (-signal.SIGINT, "", "")
 
 
 def test_ctrl_c_may_end_ffmpeg_while_it_is_tried(monkeypatch, capfd):
@@ -127,7 +127,7 @@ def test_ctrl_c_may_end_ffmpeg_while_it_is_tried(monkeypatch, capfd):
         raise subprocess.CalledProcessError(-signal.SIGINT, "ffmpeg")
     pytest.importorskip("moviepy.config")
     monkeypatch.setattr(subprocess, "run", ffmpeg)
-    assert run("--render", "video", "--max-frames", 100)[0] == INTERRUPTED
+    assert run_main("--render", "video", "--max-frames", 100)[0] == INTERRUPTED
     assert capfd.readouterr().err == "Stopped after 0 frames\n"
 
 
@@ -145,11 +145,11 @@ class Hanging(a3c.Environment):
 def test_ctrl_c_twice_while_a_thread_hangs(tmp_path, saved):
     """The script saves and ends all the same."""
     process = start_with(Hanging, "--render", "none", "--workers", 1, cwd=tmp_path)
-    begin(process, "hangs")
+    read_until(process, "hangs")
     process.send_signal(signal.SIGINT)
     time.sleep(0.5)  # the script waits for the thread for 1.5 s
     process.send_signal(signal.SIGINT)
-    status, _, err = finish(process, seconds=60)
+    status, _, err = wait_for_end(process, seconds=60)
     # 50 are of the checkpoint, and one is the step that hangs.
     assert (status, err) == (INTERRUPTED, "Stopped after 51 frames\n")
     assert frames_saved(saved) == 51
@@ -182,7 +182,8 @@ def test_an_error_in_a_thread_is_named_and_ends_the_run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)  # so learning, evaluating and filming all come soon
     with pytest.raises(RuntimeError, match=f"^{victim} failed: .*on purpose") as ended:
-        run("--workers", 2, "--render", "video", "--checkpoint", saved, environment_class=Failing)
+        run_main("--workers", 2, "--render", "video", "--checkpoint", saved,
+                 environment_class=Failing)
     assert isinstance(ended.value.__cause__, error)  # so Python shows where it was raised
     assert not noted[0].learning_threads  # all learners have ended
     # With LEARNED_MEAN 0, a run that went on would be "learned". When it films, it already is.
@@ -204,7 +205,7 @@ class DiskFull(a3c.Environment):
 def test_a_policy_not_saved_is_not_called_learned(tmp_path, saved):
     """If the disk is full, one line says that saving has failed. The policy isn't filmed, and the
     old checkpoint stays."""
-    status, out, err = finish(start_with(DiskFull, "--workers", 1, cwd=tmp_path))
+    status, out, err = wait_for_end(start_with(DiskFull, "--workers", 1, cwd=tmp_path))
     assert (status, err.count("\n")) == (FAILED, 1) and err.startswith("saving failed: "), err
     assert "File too large" in err and "Evaluation: " in out and "Learned" not in out
     assert frames_saved(saved) == 50 and not list(tmp_path.glob("movie/A3C/*"))
@@ -224,7 +225,7 @@ def test_a_save_on_the_way_that_fails_ends_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(a3c, "SAVE_SECONDS", 0)  # `main` looks once a second
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 200)  # which no mean exceeds
     with pytest.raises(SystemExit, match="^saving failed: No space$"):
-        run("--checkpoint", tmp_path, "--max-frames", 10 ** 9, server_class=NoSpace)
+        run_main("--checkpoint", tmp_path, "--max-frames", 10 ** 9, server_class=NoSpace)
 
 
 def test_a_failed_save_is_reported_even_after_ctrl_c(tmp_path):
@@ -234,14 +235,14 @@ def test_a_failed_save_is_reported_even_after_ctrl_c(tmp_path):
             self.progress.interrupt()
             return super().run()
     with pytest.raises(SystemExit, match="^saving failed: No space$"):
-        run("--checkpoint", tmp_path, server_class=NoSpace, environment_class=Interrupted)
+        run_main("--checkpoint", tmp_path, server_class=NoSpace, environment_class=Interrupted)
 
 
 @posix
 def test_a_curve_not_written_ends_the_run(tmp_path):
     """If the disk is full, one line names the thread that couldn't write its curve."""
     words = "--render", "none", "--workers", 1, "--logdir", "curves"
-    status, out, err = finish(start_with(DiskFull, *words, cwd=tmp_path))
+    status, out, err = wait_for_end(start_with(DiskFull, *words, cwd=tmp_path))
     assert (status, err.count("\n")) == (FAILED, 1), err
     assert err.startswith("local_thread1 failed: ") and "File too large" in err
 
@@ -262,7 +263,7 @@ def test_main_puts_signals_and_environment_variables_back(fails):
         return [signal.getsignal(number) for number in a3c.SIGNALS]
     variables, before = dict(os.environ), handlers()
     with contextlib.suppress(ValueError):
-        run("--max-frames", 50, environment_class=Environment)
+        run_main("--max-frames", 50, environment_class=Environment)
     assert dict(os.environ) == variables and handlers() == before
 
 
@@ -274,7 +275,7 @@ def test_if_a_thread_cannot_start_the_others_end(monkeypatch):
         really(thread)
     monkeypatch.setattr(threading.Thread, "start", start)
     with pytest.raises(RuntimeError, match="can't start new thread"):
-        run("--max-frames", 10 ** 9)
+        run_main("--max-frames", 10 ** 9)
 
 
 # Threads, cores and the graph
@@ -304,7 +305,7 @@ def test_only_learners_share_one_core(monkeypatch, share):
     cores = collections.defaultdict(set)
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)
     monkeypatch.setattr(a3c, "SHARE_ONE_CORE", share)
-    assert run("--workers", 4, environment_class=Environment)[0] == LEARNED
+    assert run_main("--workers", 4, environment_class=Environment)[0] == LEARNED
     assert cores.pop("test_thread") == {ALL_CORES} == {frozenset(os.sched_getaffinity(0))}
     [core] = set.union(*cores.values())
     assert len(cores) == 4 and core <= ALL_CORES
@@ -317,7 +318,7 @@ def test_the_graph_is_finalized_before_any_thread_plays():
         def run(self):
             assert self.agent.brain.server.session.graph.finalized
             return super().run()
-    assert run("--max-frames", 1, environment_class=Environment)[0] == NOT_LEARNED
+    assert run_main("--max-frames", 1, environment_class=Environment)[0] == NOT_LEARNED
 
 
 if __name__ == "__main__":

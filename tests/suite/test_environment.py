@@ -5,7 +5,7 @@ import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import EndsAt, a3c, options, run
+from helpers import EndsAt, a3c, options, run_main
 
 
 class Noting(a3c.Environment):
@@ -130,7 +130,7 @@ def test_threads_share_no_environment_agent_or_brain():
             super().__init__(*args)
             made.append(self)
     made = []
-    run("--workers", 2, "--max-frames", 1, environment_class=Environment)
+    run_main("--workers", 2, "--max-frames", 1, environment_class=Environment)
     for part in ("env.unwrapped", "agent", "agent.rng", "agent.memory", "agent.brain",
                  "agent.brain.train_queue"):
         owned = [operator.attrgetter(part)(environment) for environment in made]
@@ -150,7 +150,7 @@ def test_only_the_same_seed_repeats_an_episodes_start():
     runs = []
     for seed in 0, 0, 1:
         reset_seeds = []  # of two episodes of two learners and of the test thread
-        run("--workers", 2, "--max-frames", 1, "--seed", seed, environment_class=Environment)
+        run_main("--workers", 2, "--max-frames", 1, "--seed", seed, environment_class=Environment)
         runs.append(reset_seeds)
     first, again, other = runs
     assert first == again and len({*first, *other}) == 6 + 6

@@ -75,7 +75,7 @@ def test_early_is_when_fifty_scores_first_average_100():
 
 
 @pytest.fixture
-def applied(put_back, monkeypatch):
+def applied(restored_constants, monkeypatch):
     """The norm of the gradients of each update that `clipping.run` applies, and whether it has the
     end of an episode. Its runs are short here, with one learner."""
     def build_update(server, gradients, really=clipped.FallingRate.build_update):
@@ -122,7 +122,7 @@ def test_forgetting_py_evaluates_from_2000_frames_on():
     assert phases == ["training", "evaluating"]
 
 
-def test_forgetting_py_keeps_scores_and_shares(monkeypatch, put_back):
+def test_forgetting_py_keeps_scores_and_shares(monkeypatch, restored_constants):
     """Of 6000 frames, the evaluations after 2000 and 4000 are kept; a last one may be missing. The
     thread never switches worlds, so all its episodes are in one."""
     monkeypatch.setattr(forgetting, "FRAMES", 6000)
@@ -133,7 +133,7 @@ def test_forgetting_py_keeps_scores_and_shares(monkeypatch, put_back):
     assert set(share) in ({0.0}, {1.0})
 
 
-def test_forgetting_py_counts_an_episode_where_it_was_played(monkeypatch, put_back):
+def test_forgetting_py_counts_an_episode_where_it_was_played(monkeypatch, restored_constants):
     """After its third episode the thread is already in the other world, but the episode was not.
     Here an evaluation follows each episode, so the share in world 1 is 0 or 1. The first world is
     drawn at random."""

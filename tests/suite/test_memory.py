@@ -3,7 +3,7 @@ import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import a3c, check_network, same
+from helpers import a3c, assert_network_equals, equal
 from reference import layer, lstm, normal, relu
 from scipy.special import softmax
 
@@ -29,20 +29,20 @@ def memory_pendulum_numpy(w, s):
 
 @pytest.mark.parametrize("variant, in_numpy, remembered", [
     (memory, memory_numpy, 64), (memory_pendulum, memory_pendulum_numpy, 256)])
-def test_networks_with_memory_equal_numpy(put_back, rng, variant, in_numpy, remembered):
+def test_networks_with_memory_equal_numpy(restored_constants, rng, variant, in_numpy, remembered):
     """From three successive states, each variant computes NumPy's memory, policy and V. It starts
     with the memory of the first state; that of the others, here 9, makes no difference."""
     variant.configure()
     s = rng.normal(size=(3, a3c.NUM_STATES))
     s[1:, -remembered:] = 9
-    check_network(variant.Server, variant.Brain, in_numpy, s, rng)
+    assert_network_equals(variant.Server, variant.Brain, in_numpy, s, rng)
 
 
 @pytest.mark.parametrize("variant, environment_class, positions", [
     (memory, memory.Positions, [0, 2]),  # of the cart and the pole
     (memory_pendulum, memory_pendulum.Environment, [0, 1])])  # cos and sin of the angle
 def test_variants_with_memory_see_positions_but_no_velocities(
-        put_back, variant, environment_class, positions):
+        restored_constants, variant, environment_class, positions):
     """Otherwise they would need no memory."""
     variant.configure()
     agent = unittest.mock.Mock(**{"brain.server.seen": 2})
@@ -63,7 +63,7 @@ def test_samples_hold_the_memory_of_their_episode(build):
         s, _, _, s_, _ = map(np.array, zip(*brain.train_queue))
         brain.train_queue.clear()
         before, after = s[:, 2:], s_[:, 2:]  # what is remembered; two numbers are seen
-        assert not before[0].any() and same(s[1:], s_[:-1])
+        assert not before[0].any() and equal(s[1:], s_[:-1])
         policy_and_memory, _ = memory_numpy(built.values(brain.weights), s)
         wanted = policy_and_memory[:, a3c.NUM_ACTIONS:]
         np.testing.assert_allclose(after, wanted, rtol=1e-3, atol=1e-5)

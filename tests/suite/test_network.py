@@ -5,7 +5,7 @@ import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import Built, a3c, averages, batch, randomize, same, tf, update
+from helpers import Built, a3c, equal, random_samples, randomize, rms_averages, tf, update_with
 from reference import forward, gradient, loss_terms, rmsprop, terms
 
 
@@ -20,7 +20,7 @@ def built(rng):
 
 def test_the_policy_of_float64_states_equals_numpy(built, rng):
     """A graph call converts them to the network's float32."""
-    [brain, _], s = built.brains, batch(rng)[0]
+    [brain, _], s = built.brains, random_samples(rng)[0]
     wanted, _ = forward(built.values(brain.weights), s)
     np.testing.assert_allclose(brain.predict_p(s), wanted, rtol=1e-4, atol=1e-6)
 
@@ -46,21 +46,21 @@ def test_updates_equal_numpy(built, rng):
     weights, *stale = built.values([built.server.weights, *copies])
     squares = [np.ones_like(w) for w in weights]  # as TensorFlow 1 starts them
     for turn in range(10):
-        learner, samples = turn % 2, batch(rng)
-        update(built.brains[learner], *samples)
+        learner, samples = turn % 2, random_samples(rng)
+        update_with(built.brains[learner], *samples)
         rmsprop(weights, squares, gradient(stale[learner], *samples))
-        got = built.values([*built.server.weights, *averages(built.server)])
+        got = built.values([*built.server.weights, *rms_averages(built.server)])
         for x, wanted in zip(got, weights + squares, strict=True):
             np.testing.assert_allclose(x, wanted, rtol=1e-4, atol=2e-6)
-    assert all(map(same, stale, built.values(copies)))
+    assert all(map(equal, stale, built.values(copies)))
 
 
 def test_an_update_hands_each_loss_to_its_own_curve(built, rng, points):
     """The actor's, the critic's and the entropy's, as one number per sample (`add_to_curves`
     averages them), and the gradient's norm. All equal NumPy's."""
-    brain, samples = built.brains[0], batch(rng)
+    brain, samples = built.brains[0], random_samples(rng)
     weights = built.values(brain.weights)
-    update(brain, *samples)
+    update_with(brain, *samples)
     actor, critic, entropy = terms(weights, weights, *samples)
     norm = sum((g ** 2).sum() for g in gradient(weights, *samples)) ** 0.5
     [point] = points
@@ -80,26 +80,26 @@ def everything(server):
 def update_that_fails(brain, s, a, R, s_, discount, number=np.nan):
     """Let the brain try an update in which a reward is this number."""
     with pytest.raises(tf.errors.InvalidArgumentError, match="the gradient's norm isn't finite"):
-        update(brain, s, a, np.append(R[:-1], number), s_, discount)
+        update_with(brain, s, a, np.append(R[:-1], number), s_, discount)
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, 1e30])  # 1e30: only the norm is infinite
 def test_a_bad_gradient_changes_nothing(built, rng, points, number):
     """If its norm isn't finite, that is an error, and moves no variable. The next one counts again.
     """
-    [brain, _], samples = built.brains, batch(rng)
+    [brain, _], samples = built.brains, random_samples(rng)
     before = everything(built.server)
     update_that_fails(brain, *samples, number=number)
-    assert same(everything(built.server), before) and points == []
-    update(brain, *samples)  # the samples of the bad one are gone
+    assert equal(everything(built.server), before) and points == []
+    update_with(brain, *samples)  # the samples of the bad one are gone
     [point] = points
     assert all(np.isfinite(value).all() for value in [*point.values(), *everything(built.server)])
-    assert not same(everything(built.server), before)
+    assert not equal(everything(built.server), before)
 
 
 def test_no_update_is_lost_when_threads_update_at_once(rng):
     """All updates of four threads count, except for those that aren't finite."""
-    built, samples, barrier = Built(4), batch(rng), threading.Barrier(4)
+    built, samples, barrier = Built(4), random_samples(rng), threading.Barrier(4)
     weights = built.values(built.server.weights)
     squares = [np.ones_like(w) for w in weights]
 
@@ -107,7 +107,7 @@ def test_no_update_is_lost_when_threads_update_at_once(rng):
         brain.pull_parameter_server()
         barrier.wait(timeout=60)
         for turn in range(50):
-            update(brain, *samples)
+            update_with(brain, *samples)
             if turn % 5 == 0:
                 update_that_fails(brain, *samples)
     with concurrent.futures.ThreadPoolExecutor(4) as four:
@@ -115,7 +115,7 @@ def test_no_update_is_lost_when_threads_update_at_once(rng):
     gradients = gradient(weights, *samples)  # always the same, because nobody pulls again
     for _ in range(4 * 50):
         rmsprop(weights, squares, gradients)
-    got = built.values([*averages(built.server), *built.server.weights])
+    got = built.values([*rms_averages(built.server), *built.server.weights])
     for x, want in zip(got, squares + weights):  # a lost update would change the averages by 1%
         np.testing.assert_allclose(x, want, rtol=2e-3, atol=1e-4)
 
@@ -124,12 +124,12 @@ def test_pull_and_push_copy_just_the_weights(built):
     """A pull copies the server's weights to the brain, a push the brain's to the server. RMSProp's
     averages stay."""
     one, two = built.brains
-    variables = [one.weights, two.weights, built.server.weights, averages(built.server)]
+    variables = [one.weights, two.weights, built.server.weights, rms_averages(built.server)]
     first, second, server, squares = built.values(variables)
     one.pull_parameter_server()
-    assert all(map(same, built.values(variables), [server, second, server, squares]))
+    assert all(map(equal, built.values(variables), [server, second, server, squares]))
     two.push_parameter_server()
-    assert all(map(same, built.values(variables), [server, second, second, squares]))
+    assert all(map(equal, built.values(variables), [server, second, second, squares]))
 
 
 def test_a_graph_call_is_prepared_once():

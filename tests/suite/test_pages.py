@@ -12,7 +12,7 @@ import check
 import measure_exercises
 import pytest
 import sabotage
-from helpers import LEARNED, ROOT, SCRIPT, a3c, environment_variables, finish, start
+from helpers import LEARNED, ROOT, SCRIPT, a3c, environment_variables, start, wait_for_end
 
 pytestmark = pytest.mark.pages
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in (
@@ -147,8 +147,9 @@ def test_every_program_that_a_page_shows_runs(tmp_path, program):
     (tmp_path / "program.py").write_text(program, encoding="utf-8")
     folders = f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'variants'}"
     environment = environment_variables(PYTHONPATH=folders, NO_COLOR="1")
-    _, out, err = finish(start("--max-frames", 800, cwd=tmp_path, program=tmp_path / "program.py",
-                               env=environment))
+    process = start("--max-frames", 800, cwd=tmp_path, program=tmp_path / "program.py",
+                    env=environment)
+    _, out, err = wait_for_end(process)
     assert not err
     if "placeholder" in program:  # it only explains what a graph is
         assert out == "7.0\n"
@@ -237,7 +238,7 @@ def test_the_output_shown_has_the_lines_of_a_real_run(tmp_path):
     other. The first line is the same; no two runs have the other numbers in common. The Japanese
     page shows the same block."""
     command = re.search(r"`python (a3c_cartpole\.py --seed \d+ [^`]+)`", SENTENCES)[1].split()
-    status, out, err = finish(start(*command[1:], cwd=tmp_path))
+    status, out, err = wait_for_end(start(*command[1:], cwd=tmp_path))
     [shown] = re.findall(r"^```\n(Seed .*?)^```", README, re.M | re.S)
     assert (status, err) == (LEARNED, "") and forms(shown) == forms(out)
     assert shown.splitlines()[0] == out.splitlines()[0]

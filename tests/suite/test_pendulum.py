@@ -4,7 +4,7 @@ import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import LEARNED, a3c, check_network, tf
+from helpers import LEARNED, a3c, assert_network_equals, tf
 from reference import differences, layer, normal, relu
 
 pytest.importorskip("gymnasium")
@@ -17,14 +17,15 @@ def pendulum_numpy(w, s):
     return normal(actor), critic[:, 0]
 
 
-def test_pendulums_network_equals_numpy(put_back, rng):
+def test_pendulums_network_equals_numpy(restored_constants, rng):
     """The mean and the spread of the torques, and V."""
     pendulum.configure()
-    check_network(pendulum.Server, pendulum.Brain, pendulum_numpy, rng.normal(size=(3, 3)), rng)
+    s = rng.normal(size=(3, 3))
+    assert_network_equals(pendulum.Server, pendulum.Brain, pendulum_numpy, s, rng)
 
 
 @pytest.mark.parametrize("dimensions", [1, 2])
-def test_pendulums_loss_and_its_gradients_equal_numpy(put_back, rng, dimensions):
+def test_pendulums_loss_and_its_gradients_equal_numpy(restored_constants, rng, dimensions):
     """The numbers of an action are independent, so their densities multiply."""
     pendulum.configure()
     a3c.LOSS_ENTROPY = 0.1  # ten times its own value
@@ -83,7 +84,7 @@ def test_pendulums_rewards_are_scaled(build):
         assert environment.reward(None, None, r, None, 3, False) == scaled
 
 
-def test_pendulum_is_evaluated_over_a_hundred_episodes(put_back, monkeypatch, capsys):
+def test_pendulum_is_evaluated_over_a_hundred_episodes(restored_constants, monkeypatch, capsys):
     """Single episodes vary so much that ten would be too few. Here any policy reaches the
     threshold, and a fixed score stands for each episode that the test thread plays."""
     monkeypatch.setitem(pendulum.TASK, "LEARNED_MEAN", -5000)

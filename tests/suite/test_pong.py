@@ -3,7 +3,7 @@ import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import a3c, check_network, same
+from helpers import a3c, assert_network_equals, equal
 from reference import layer, relu
 from scipy.special import softmax
 
@@ -28,15 +28,15 @@ def pong_numpy(w, s):
     return softmax(layer(h, *w[6:8]), axis=1), layer(h, *w[8:])[:, 0]
 
 
-def test_pongs_network_equals_numpy(put_back, rng):
+def test_pongs_network_equals_numpy(restored_constants, rng):
     """The convolutions, π and V."""
     pong.configure()
     s = rng.integers(256, size=(2, pong.NUM_STATES))
-    check_network(pong.Server, a3c.LocalBrain, pong_numpy, s, rng, spread=0.05)
+    assert_network_equals(pong.Server, a3c.LocalBrain, pong_numpy, s, rng, spread=0.05)
 
 
 @pytest.fixture
-def environment(put_back):
+def environment(restored_constants):
     pong.configure()
     return pong.Environment(unittest.mock.Mock(), unittest.mock.Mock())
 
@@ -63,7 +63,7 @@ def test_pongs_state_is_the_last_four_pictures(environment):
     env.reset(seed=0)
     states = [env.step(action)[0].reshape(4, 84, 84) for action in (1, 2) * 10]
     for s, s_ in zip(states, states[1:]):
-        assert same(s[1:], s_[:3])
+        assert equal(s[1:], s_[:3])
     assert s_.dtype == np.uint8 and s_.max() > 100 and not np.array_equal(s_[2], s_[3])
 
 

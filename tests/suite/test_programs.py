@@ -10,7 +10,8 @@ import unittest.mock
 import numpy as np
 import pytest
 from helpers import (
-    LEARNED, NOT_LEARNED, ROOT, Built, a3c, film_lengths, finish, put, refusal, run, start)
+    LEARNED, NOT_LEARNED, ROOT, Built, a3c, film_lengths, refusal, run_main, set_values, start,
+    wait_for_end)
 from reference import forward, layer
 from scipy.special import softmax
 
@@ -44,16 +45,17 @@ def test_each_variant_learns(tmp_path, program, frames):
     """A whole run, from its launch to a passed evaluation, with eight learners. (Pong would
     take hours.)"""
     words = "--render", "none", "--seed", 100, "--max-frames", frames, "--workers", 8
-    status, _, err = finish(start(*words, cwd=tmp_path, program=program.__file__), seconds=840)
+    process = start(*words, cwd=tmp_path, program=program.__file__)
+    status, _, err = wait_for_end(process, seconds=840)
     assert status == LEARNED, err
 
 
 @pytest.mark.parametrize("program", VARIANTS)
-def test_each_variant_films_its_checkpoint(tmp_path, monkeypatch, put_back, program):
+def test_each_variant_films_its_checkpoint(tmp_path, monkeypatch, restored_constants, program):
     """A short run saves a checkpoint, and --play films it, although nothing has been learned."""
     process = start("--render", "none", "--max-frames", 300, "--workers", 2,
                     "--checkpoint", "saved", cwd=tmp_path, program=program.__file__)
-    status, out, err = finish(process)
+    status, out, err = wait_for_end(process)
     assert status == NOT_LEARNED and out.endswith("\nNot learned after 300 frames\n"), err
     monkeypatch.chdir(tmp_path)
     short = functools.partial(a3c.gym.make, max_episode_steps=80)  # a whole film takes long
@@ -78,18 +80,18 @@ def settings(**classes):
 
 
 @pytest.mark.parametrize("program", [memory, memory_pendulum])
-def test_without_memory_all_other_settings_stay(given_to_main, program):
+def test_without_memory_all_other_settings_stay(classes_for_main, program):
     """So a comparison with --no-memory is about memory alone."""
-    with_memory = settings(**given_to_main(program))
-    without = settings(**given_to_main(program, "--no-memory"))
+    with_memory = settings(**classes_for_main(program))
+    without = settings(**classes_for_main(program, "--no-memory"))
     assert without == with_memory | {"NUM_STATES": 2}
 
 
-def test_programs_can_be_configured_in_turn(monkeypatch, given_to_main):
+def test_programs_can_be_configured_in_turn(monkeypatch, classes_for_main):
     """In a notebook, each program gets its own settings, whichever came before, and what the user
     has set stays."""
     def constants(program):
-        given_to_main(program)
+        classes_for_main(program)
         return a3c.constants()
     monkeypatch.setattr(a3c, "LOSS_V", 0.25)
     before = a3c.constants()
@@ -107,9 +109,9 @@ def test_programs_can_be_configured_in_turn(monkeypatch, given_to_main):
     (pendulum, a3c, "NUM_ACTIONS", 4, r"shape \(1,\), but NUM_ACTIONS, .* is 4"),
     (pendulum, a3c, "NUM_STATES", 2, "state_scale has 3 numbers, but NUM_STATES is 2")])
 def test_unfit_settings_are_refused_in_one_line(
-        monkeypatch, capsys, given_to_main, variant, owner, name, value, error):
+        monkeypatch, capsys, classes_for_main, variant, owner, name, value, error):
     """Who changes a variant's setting, but not what has to fit it, is told so."""
-    classes = given_to_main(variant)  # which makes the variant's own settings first
+    classes = classes_for_main(variant)  # which makes the variant's own settings first
     monkeypatch.setattr(owner, name, value)
     assert re.search(error, refusal(capsys, **classes))
 
@@ -124,11 +126,11 @@ REFUSED = [(memory, ga3c), (memory_pendulum, ga3c)]
 @pytest.mark.parametrize("variant, program", [
     pair for pair in itertools.product(CHANGE_CLASSES, CHANGE_LEARNERS) if pair not in REFUSED])
 def test_variants_train_with_synchronous_ga3c_and_distributed(
-        given_to_main, fake_ray, variant, program):
+        classes_for_main, fake_ray, variant, program):
     """A variant's classes, given to the main of another program: each of its weight arrays moves
     within 100 frames. (All pairs but those in REFUSED.)"""
-    status, server = run("--max-frames", 100, "--workers", 2, main=program.main,
-                         **given_to_main(variant))
+    status, server = run_main("--max-frames", 100, "--workers", 2, main=program.main,
+                         **classes_for_main(variant))
     assert status == NOT_LEARNED
     assert not any(map(np.array_equal, server.first, server.session.run(server.weights)))
 
@@ -142,9 +144,9 @@ def test_the_page_names_the_variants_that_ga3c_refuses():
 
 
 @pytest.mark.parametrize("variant, program", REFUSED)
-def test_variants_that_use_gae_are_refused_by_ga3c(capsys, given_to_main, variant, program):
+def test_variants_that_use_gae_are_refused_by_ga3c(capsys, classes_for_main, variant, program):
     """It can't use GAE, and would learn nonsense. One line says so."""
-    assert "nor with GAE" in refusal(capsys, main=program.main, **given_to_main(variant))
+    assert "nor with GAE" in refusal(capsys, main=program.main, **classes_for_main(variant))
 
 
 @pytest.mark.parametrize("program", [ga3c, distributed])
@@ -180,7 +182,7 @@ def test_normalized_py_sums_up_what_is_trained_with(normalized, fake_ray, progra
                 batches.append(np.array([s for s, *_ in self.train_queue]))
             super().update_parameter_server()
     batches, add = [], np.mean if program is synchronous else np.sum
-    _, server = run("--max-frames", 500, main=program.main, server_class=normalized[0],
+    _, server = run_main("--max-frames", 500, main=program.main, server_class=normalized[0],
                     brain_class=Brain)
     number, total, squares = server.session.run(server.weights[0])  # they begin with 1, 0 and 1
     np.testing.assert_allclose(number, 1 + sum(add(np.ones_like(s), axis=0) for s in batches))
@@ -195,7 +197,7 @@ def test_the_policy_of_normalized_states_equals_numpy(normalized, rng):
     sums, *weights = built.server.weights
     mean, spread = np.array([0.1, 0.2, 0.3, 0.4]), np.array([2, 1, 0.5, 0.1])
     of_100_states = 100 * np.array([[1] * 4, mean, mean ** 2 + spread ** 2])  # count, sum, squares
-    put(built.server.session, [sums], [of_100_states])
+    set_values(built.server.session, [sums], [of_100_states])
     brain, s = built.tester.environment.agent.brain, rng.normal(size=(5, 4))
     brain.pull_parameter_server()
     p, _ = forward(built.values(weights), ((s - mean) / spread).clip(-5, 5))
@@ -211,7 +213,8 @@ def test_normalized_states_go_into_the_landers_network(normalized, monkeypatch, 
     lander = shown("class Network", __name__="lander")
     built = Built(0, server_class=lander["Server"], brain_class=brain)
     sums, *weights = built.server.weights
-    put(built.server.session, [sums], [np.array([[4.0], [0], [1]]) * np.ones(a3c.NUM_STATES)])
+    seen = np.array([[4.0], [0], [1]]) * np.ones(a3c.NUM_STATES)
+    set_values(built.server.session, [sums], [seen])
     first, second, actor, critic = zip(*[iter(built.values(weights))] * 2)
     s = rng.normal(size=(5, a3c.NUM_STATES))  # in standard deviations, twice as large
     h = np.tanh(layer(np.tanh(layer(2 * s, *first)), *second))
@@ -228,7 +231,7 @@ def test_a_layer_without_gradients_does_no_harm(fake_ray, program):
         def _build_model(self):
             a3c.layer("unused", 2, 3)
             return super()._build_model()
-    status, server = run("--max-frames", 50, main=program.main, server_class=Server)
+    status, server = run_main("--max-frames", 50, main=program.main, server_class=Server)
     before, after = server.first, server.session.run(server.weights)
     moved = [not np.array_equal(*arrays) for arrays in zip(before, after)]
     assert status == NOT_LEARNED and moved == [False, False, True, True, True, True, True, True]

@@ -1,7 +1,6 @@
 """The script as its user sees it: what it prints, films, saves, draws; what it refuses."""
 import collections
 import gc
-import itertools
 import os
 import re
 import runpy
@@ -15,8 +14,8 @@ import imageio.v3 as iio
 import numpy as np
 import pytest
 from helpers import (
-    LEARNED, NOT_LEARNED, Built, a3c, contents, environment_variables, film_lengths,
-    finish, linux, posix, refusal, run, same, saved_values, start, tf)
+    LEARNED, NOT_LEARNED, Built, a3c, environment_variables, equal, files_below, film_lengths,
+    linux, options, posix, refusal, run_main, saved_values, start, tf, wait_for_end)
 
 
 def numbers(pattern, text):
@@ -34,9 +33,15 @@ def learned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("learned")
     words = "--seed", 1, "--checkpoint", "saved", "--test-episodes", 2
     env = environment_variables(DISPLAY=":99")
-    status, out, err = finish(start(*words, cwd=folder, env=env))
+    status, out, err = wait_for_end(start(*words, cwd=folder, env=env))
     assert (status, err) == (LEARNED, "")
     return folder, out
+
+
+def shows_cart(film):
+    """For each picture: whether some pixels are dark above the track, where the cart's body is."""
+    above_track = film[:, 285:300]
+    return (above_track < 60).all(axis=3).any(axis=(1, 2))
 
 
 def test_films_show_every_step(learned):
@@ -50,47 +55,52 @@ def test_films_show_every_step(learned):
     for episode, score in enumerate(scores, start=1):
         film = iio.imread(films / f"test-{episode}-episode-0.mp4")
         assert film.shape[1:] == (400, 600, 3) and len(film) in (score, score + 1)  # + 1: the start
-        dark = (film[:, 285:300] < 60).all(axis=3)  # the cart's body, above its track
-        assert dark.any(axis=(1, 2)).all()
+        assert shows_cart(film).all()
 
 
 def test_play_shows_the_learned_policy(learned, capfd):
-    """--play only plays: the policy that was learned scores at least 195 of 200, its frames don't
-    grow, and no file changes."""
+    """It scores at least 195 on average, which is what CartPole-v0 asks for."""
+    folder, _ = learned
+    status, _ = run_main("--play", "--checkpoint", folder / "saved", "--test-episodes", 100)
+    scores = numbers(r"^Test episode \d+: score (\d+)$", capfd.readouterr().out)
+    assert status == LEARNED and len(scores) == 100 and np.mean(scores) >= 195
+
+
+def test_play_changes_nothing(learned):
+    """No frame is added, and no file changes."""
     folder, out = learned
-    before = contents(folder)
-    status, server = run("--play", "--checkpoint", folder / "saved", "--test-episodes", 100)
-    played = capfd.readouterr().out
-    assert [re.sub(r"\d+$", "", line) for line in played.splitlines()] == [
-        f"Test episode {n}: score " for n in range(1, 101)]  # and nothing else
-    assert status == LEARNED  # as always with --play
-    assert np.mean(numbers(r"score (\d+)$", played)) >= 195
-    assert [server.progress.frames] == numbers(r"^Learned after (\d+)", out)  # none were added
-    assert contents(folder) == before
+    before = files_below(folder)
+    _, server = run_main("--play", "--checkpoint", folder / "saved", "--test-episodes", 1)
+    assert [server.progress.frames] == numbers(r"^Learned after (\d+)", out)
+    assert files_below(folder) == before
 
 
 def test_a_run_without_success_has_status_1(tmp_path):
     """A shell script can see that the task wasn't learned. Without films and --checkpoint, no file
     is written."""
-    status, out, err = finish(start("--max-frames", 300, "--render", "none", cwd=tmp_path))
+    status, out, err = wait_for_end(start("--max-frames", 300, "--render", "none", cwd=tmp_path))
     assert (status, err) == (NOT_LEARNED, "") and not list(tmp_path.iterdir())
     assert out.endswith("\nNot learned after 300 frames\n")
 
 
 def test_one_worker_and_one_seed_repeat_a_run(tmp_path, capfd):
-    """The run is the same bit for bit, even in another process. Another seed makes another run,
-    from its first weights on."""
-    words = "--max-frames", 3000, "--checkpoint"
-    status, server = run(*words, tmp_path / "a", "--seed", 7)
-    other_status, other = run(*words, tmp_path / "b", "--seed", 8)
-    assert status == other_status == NOT_LEARNED and not same(server.first, other.first)
-    out = capfd.readouterr().out
-    words = "--render", "none", "--workers", 1, *words, "c", "--seed", 7
-    _, again, _ = finish(start(*words, cwd=tmp_path))  # in another process
-    out, again = (re.sub(r"^\d+\.\d s, ", "", text, flags=re.M) for text in (out, again))
-    assert again.count("\n") > 3 and out.startswith(again)  # out: first a's, then b's
-    a, b, c = (saved_values(tmp_path / folder / "model-3000") for folder in "abc")
-    assert same(a.values(), c.values()) and not same(a.values(), b.values())
+    """It prints the same but for the seconds, and ends with the same weights bit for bit, even in
+    another process."""
+    words = "--render", "none", "--workers", 1, "--seed", 7, "--max-frames", 3000, "--checkpoint"
+    run_main(*words, tmp_path / "here")
+    here = capfd.readouterr().out
+    _, there, _ = wait_for_end(start(*words, "there", cwd=tmp_path))
+    here, there = (re.sub(r"^\d+\.\d s, ", "", out, flags=re.M) for out in (here, there))
+    assert here == there and here.count("\n") > 3
+    here, there = (saved_values(tmp_path / folder).values() for folder in ("here", "there"))
+    assert equal(here, there)
+
+
+def test_another_seed_makes_another_run():
+    """From its first weights on."""
+    one, other = (run_main("--seed", seed, "--max-frames", 300)[1] for seed in (7, 8))
+    assert not equal(one.first, other.first)
+    assert not equal(one.session.run(one.weights), other.session.run(other.weights))
 
 
 # Time
@@ -110,7 +120,7 @@ def test_seconds_begin_with_the_threads(clock):
         def initialize(self):
             super().initialize()
             clock.now += 100
-    _, server = run("--max-frames", 1, server_class=Server)
+    _, server = run_main("--max-frames", 1, server_class=Server)
     assert server.progress.seconds() == 0
 
 
@@ -128,8 +138,8 @@ def test_threads_are_awaited_before_the_last_save(clock, monkeypatch):
     awaited = []
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "join", hang)
-        run("--workers", 3, "--max-frames", 1, server_class=Server)
-    assert awaited == [1.5, 0, 0, 0, "save"]  # three learners and the test thread
+        run_main("--workers", 3, "--max-frames", 1, server_class=Server)
+    assert awaited == [a3c.GRACE_SECONDS, 0, 0, 0, "save"]  # three learners and the test thread
 
 
 # What is printed
@@ -180,37 +190,34 @@ def curves(folder):
     return found
 
 
-def test_each_curve_shows_its_own_numbers(tmp_path, monkeypatch):
-    """Each point is plotted at the frames of its moment, under its own name. A point of a loss is
-    the mean over a batch, here of two samples."""
+def test_a_point_is_the_mean_of_a_batch_at_its_frames(tmp_path):
+    progress = a3c.Progress(options())
+    progress.curves, progress.frames = tf.summary.FileWriter(str(tmp_path)), 10
+    progress.add_to_curves({"loss/actor": np.array([1, 2]), "gradient": 7.0})
+    progress.curves.close()
+    assert curves(tmp_path) == {"loss/actor": [(10, 1.5)], "gradient": [(10, 7)]}
+
+
+def test_scores_and_evaluations_go_to_their_curves(monkeypatch, points):
+    """"mean" is that of the latest scores. (Losses: test_network.py.)"""
     monkeypatch.setattr(a3c, "SHARE_ONE_CORE", False)
     built = Built(2)
-    progress = built.progress
-    progress.curves = tf.summary.FileWriter(str(tmp_path))
-    [brain, _] = built.brains
-    brain._update = lambda *columns: [np.array([1, 2]), np.array([3, 5]), np.array([-1, -3]), 7.0]
-    progress.frames = 10
-    brain.train_push(np.zeros(4), 0, 0.0, np.zeros(4), 0.0)
-    brain.update_parameter_server()
-    for frames, learner, score in (20, built.learners[1], 30), (40, built.learners[0], 20):
-        progress.frames = frames
+    for learner, score in zip(built.learners, (30, 20)):
         learner.environment.run = unittest.mock.Mock(side_effect=[score, a3c.Stopped])
         with pytest.raises(a3c.Stopped):
             learner.learn()
-    built.tester.environment.play = unittest.mock.Mock(side_effect=[199] * 5 + [190] * 5)
+    built.tester.environment.play = lambda env: 190
     built.tester.evaluate()
-    progress.curves.close()
-    assert curves(tmp_path) == {
-        "loss/actor": [(10, 1.5)], "loss/critic": [(10, 4)], "loss/entropy": [(10, -2)],
-        "gradient": [(10, 7)], "score/local_thread2": [(20, 30)], "score/local_thread1": [(40, 20)],
-        "mean": [(20, 30), (40, 25)], "evaluation": [(40, 194.5)], "threshold": [(40, 199)]}
+    assert points == [{"score/local_thread1": 30, "mean": 30},
+                      {"score/local_thread2": 20, "mean": 25},
+                      {"evaluation": 190, "threshold": 199}]
 
 
-def test_logdir_holds_the_graph_and_all_curves(tmp_path, monkeypatch):
-    """When a run ends, all of it is on disk, though nobody closes the file. The folder is new."""
+def test_graph_and_curves_are_on_disk_when_a_run_ends(tmp_path, monkeypatch):
+    """Nobody closes the file. Its folder is new."""
     folder = tmp_path / "new" / "curves"
-    monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)
-    assert run("--logdir", folder)[0] == LEARNED
+    monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)  # so there is an evaluation
+    assert run_main("--logdir", folder)[0] == LEARNED
     assert set(curves(folder)) == {"loss/actor", "loss/critic", "loss/entropy", "gradient", "mean",
                                    "evaluation", "threshold", "score/local_thread1"}
     graphs = (tf.GraphDef.FromString(event.graph_def) for event in events(folder))
@@ -237,7 +244,7 @@ def show(options, capfd):
     return score
 
 
-def test_films_need_no_screen_and_no_sound_card(films):
+def test_for_films_sdl_gets_drivers_that_need_no_devices(films):
     """Without a screen SDL would fail, and without a sound card ALSA would complain. So SDL gets
     drivers that need neither."""
     for name in "SDL_VIDEODRIVER", "SDL_AUDIODRIVER":
@@ -249,7 +256,7 @@ def test_films_need_no_screen_and_no_sound_card(films):
 def test_human_shows_and_films_every_step(films, monkeypatch, capfd):
     """--render human draws each step into a window, and films it."""
     pygame = pytest.importorskip("pygame")
-    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(sys, "platform", "linux")  # where a window may open
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")  # draws into a window that nobody sees
     shown = unittest.mock.Mock(wraps=pygame.display.flip)
     monkeypatch.setattr(pygame.display, "flip", shown)
@@ -304,33 +311,30 @@ def test_human_is_refused_if_no_window_opens(films, nothing_written, monkeypatch
 def test_a_moved_checkpoint_still_restores_everything(saved):
     """All weights, and all of RMSProp's variables, come back from the new folder."""
     values = saved_values(saved.rename(saved.with_name("moved")))
-    layers = itertools.product(("hidden", "actor", "critic"), ("weights", "biases"))
-    assert set(values) == {f"parameter_server/{layer}/{array}{slot}" for layer, array in layers
-                           for slot in ("", "/RMSProp", "/RMSProp_1")}
-    status, server = run("--play", "--checkpoint", saved.with_name("moved"))
+    assert len(values) == 6 * 3  # arrays, each with RMSProp's average and momentum
+    status, server = run_main("--play", "--checkpoint", saved.with_name("moved"))
     with server.session.graph.as_default():
         variables = tf.global_variables("parameter_server/")
     assert status == LEARNED and len(variables) == len(values)
-    assert same(server.session.run(variables), [values[v.op.name] for v in variables])
+    assert equal(server.session.run(variables), [values[v.op.name] for v in variables])
 
 
 def test_max_frames_counts_from_the_checkpoint_on(saved, capfd):
     """The same command, given again and again, learns for as many frames each time."""
     class Environment(a3c.Environment):
-        def reward(self, *args):  # called once a step
-            rewards.append(super().reward(*args))
-            return rewards[-1]
+        def reward(self, *args):
+            steps.append(args)
+            return super().reward(*args)
+    capfd.readouterr()
     for frames in 50, 750:  # of the checkpoint `saved`, then of the next
-        before, rewards = saved_values(saved / f"model-{frames}"), []
-        capfd.readouterr()
+        steps = []  # that are really played
         words = "--checkpoint", saved, "--max-frames", 700
-        assert run(*words, environment_class=Environment)[0] == NOT_LEARNED
-        assert len(rewards) == 700
-        first, second, *_, end = capfd.readouterr().out.splitlines()
-        assert first == f"Continues after {frames} frames" and second.startswith("Seed ")
-        assert end == f"Not learned after {frames + 700} frames"
-        values = saved_values(saved / f"model-{frames + 700}")
-        assert not any((before[name] == values[name]).all() for name in before)  # it has learned
+        assert run_main(*words, environment_class=Environment)[0] == NOT_LEARNED
+        assert len(steps) == 700
+        first, *_, last = capfd.readouterr().out.splitlines()
+        assert first == f"Continues after {frames} frames"
+        assert last == f"Not learned after {frames + 700} frames"
+        assert (saved / f"model-{frames + 700}.index").exists()
 
 
 def test_a_run_saves_every_minute(clock):
@@ -340,16 +344,16 @@ def test_a_run_saves_every_minute(clock):
         def initialize(self):
             super().initialize()
             self.progress.wait_for_stop = self.wait
-            self.checkpoint.save = lambda: saves.append(clock.now - begin)
+            self.checkpoint.save = lambda: saves.append(clock.now - started)
 
         def wait(self, seconds):
             clock.now += seconds
-            if clock.now >= begin + 200:
+            if clock.now >= started + 200:
                 self.progress.stop()
             return self.progress.stopped
-    begin, saves = clock.now, []
-    assert run(server_class=Server)[0] == NOT_LEARNED
-    assert saves == [61, 122, 183, 200]
+    started, saves = clock.now, []
+    assert run_main(server_class=Server)[0] == NOT_LEARNED
+    assert saves == [61, 122, 183, 200]  # just after each minute, and at the end
 
 
 class Adam(a3c.ParameterServer):
@@ -362,11 +366,11 @@ def test_adams_variables_are_saved_and_restored(tmp_path):
     """A second run goes on with the saved weights, and with the variables that Adam adds to them,
     such as a power of 0.9 that falls with each update."""
     words = "--checkpoint", tmp_path, "--max-frames", 300  # at least 30 updates
-    _, earlier = run(*words, server_class=Adam)
+    _, earlier = run_main(*words, server_class=Adam)
     assert len(saved_values(tmp_path)) == 6 * 3 + 2  # arrays, each with two averages; two powers
     before = saved_values(tmp_path)["parameter_server/beta1_power"]
-    _, later = run(*words, server_class=Adam)
-    assert same(later.first, earlier.session.run(earlier.weights))
+    _, later = run_main(*words, server_class=Adam)
+    assert equal(later.first, earlier.session.run(earlier.weights))
     assert saved_values(tmp_path)["parameter_server/beta1_power"] <= before * 0.9 ** 30
 
 
@@ -388,11 +392,13 @@ def nothing_written(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("words", [  # the last option of each is the wrong one
     "--workers 0", "--workers two", "--seed -1", "--max-frames 0", "--test-episodes 0",
-    "--render film", "--speed", "--max-frame 5", "--play", "--play --checkpoint empty",
-    "--play --checkpoint missing", "--checkpoint=", "--checkpoint file", "--checkpoint file/below",
+    "--render film", "--speed", "--max-frame 5",  # options are never shortened
+    "--play", "--play --checkpoint empty", "--play --checkpoint missing",  # nothing to play
+    "--checkpoint=", "--checkpoint file", "--checkpoint file/below",  # no folders
     "--logdir=", "--logdir file", "--logdir file/below",
-    pytest.param("--checkpoint a[1]b", marks=posix), pytest.param("--logdir a[1]b", marks=posix),
-    pytest.param("--logdir /proc/none", marks=linux)])
+    pytest.param("--checkpoint a[1]b", marks=posix),  # TensorFlow would take it for a pattern
+    pytest.param("--logdir a[1]b", marks=posix),
+    pytest.param("--logdir /proc/none", marks=linux)])  # not writable
 def test_a_wrong_option_is_refused(nothing_written, capfd, words):
     """One line on stderr names the option, and the status is 2. Nothing is written. (One message
     names all four options whose number may be too small.)"""
@@ -400,24 +406,32 @@ def test_a_wrong_option_is_refused(nothing_written, capfd, words):
     assert wrong in refusal(capfd, *words.split())
 
 
+UNREADABLE = "there is no checkpoint that can be read"
+ANY = ""  # in TensorFlow's or Python's words
+
+
 @pytest.mark.parametrize("pattern, damage, says", [
-    ("*.data*", lambda path, _: path.write_bytes(path.read_bytes()[:-100]), ""),
-    ("*.index", lambda path, _: path.unlink(), "there is no checkpoint that can be read"),
-    ("checkpoint", lambda path, _: path.write_bytes(b"\xff\xfe"), ""),
-    ("checkpoint", lambda path, _: path.unlink(), "there is no checkpoint that can be read"),
-    ("checkpoint", lambda _, patch: patch.setattr(a3c, "HIDDEN_UNITS", 17), "another network")],
-    ids=["cut short", "no index", "unreadable list", "no list", "of another network"])
-def test_a_damaged_or_foreign_checkpoint_is_refused(
-        saved, monkeypatch, capfd, pattern, damage, says):
-    """Its files stay as they are, and one line says why: in our words if we know what is wrong,
-    otherwise in TensorFlow's or Python's."""
-    [path] = saved.glob(pattern)
-    damage(path, monkeypatch)
-    before = contents(saved)
+    ("*.data*", lambda file: file.write_bytes(file.read_bytes()[:-100]), ANY),
+    ("*.index", lambda file: file.unlink(), UNREADABLE),
+    ("checkpoint", lambda file: file.write_bytes(b"\xff\xfe"), ANY),
+    ("checkpoint", lambda file: file.unlink(), UNREADABLE)],
+    ids=["cut short", "no index", "unreadable list", "no list"])
+def test_a_damaged_checkpoint_is_refused(saved, capfd, pattern, damage, says):
+    """One line says why, and its files stay as they are."""
+    [file] = saved.glob(pattern)
+    damage(file)
+    before = files_below(saved)
     line = refusal(capfd, "--checkpoint", saved)
     why = line.partition(f"argument --checkpoint: {str(saved)!r}: ")[2].strip()
     assert why and says in why
-    assert contents(saved) == before
+    assert files_below(saved) == before
+
+
+def test_a_checkpoint_of_another_network_is_refused(saved, monkeypatch, capfd):
+    monkeypatch.setattr(a3c, "HIDDEN_UNITS", 17)
+    before = files_below(saved)
+    assert "from another network or optimizer" in refusal(capfd, "--checkpoint", saved)
+    assert files_below(saved) == before
 
 
 @pytest.mark.parametrize("missing", ["moviepy", "pygame", "a folder"])
@@ -437,11 +451,15 @@ def test_films_that_cannot_be_made_are_refused(tmp_path, monkeypatch, capfd, mis
 @pytest.mark.parametrize("ffmpeg", ["missing", sys.executable],  # Python knows no -version
                          ids=["missing", "one that fails"])
 def test_films_need_an_ffmpeg_that_works(monkeypatch, capfd, ffmpeg):
-    """An ffmpeg that is there but fails is refused like none. --render none needs none."""
+    """An ffmpeg that is there but fails is refused like none."""
     monkeypatch.setattr(pytest.importorskip("moviepy.config"), "FFMPEG_BINARY", ffmpeg)
     line = refusal(capfd, "--render", "video")
     assert "argument --render: " in line and line.endswith(" (see requirements.txt, or try none)\n")
-    a3c.prepare_films(a3c.Progress(a3c.parse(["--render", "none"])))
+
+
+def test_without_films_no_ffmpeg_is_needed(monkeypatch):
+    monkeypatch.setattr(pytest.importorskip("moviepy.config"), "FFMPEG_BINARY", "missing")
+    a3c.prepare_films(a3c.Progress(options()))  # with --render none
 
 
 def test_an_error_without_a_message_is_named():
@@ -475,16 +493,18 @@ def test_options_not_given_have_their_defaults(monkeypatch):
     assert options.seed != a3c.parse([]).seed  # equal once in four billion times
 
 
-# The imports
+# Memory and imports
 
 def test_the_memory_of_a_finished_run_is_freed():
-    """A notebook may run the script again and again. Nothing refers to a run that has ended, so
-    Python frees its memory. For that the garbage
-    collector has to be on again, which the script switches off while it imports TensorFlow."""
-    servers = [weakref.ref(run("--max-frames", 300)[1]) for _ in range(3)]
-    assert gc.isenabled()
+    """A notebook may run the script again and again. Nothing refers to a run that has ended."""
+    servers = [weakref.ref(run_main("--max-frames", 300)[1]) for _ in range(3)]
     gc.collect()
     assert [server() for server in servers] == [None] * 3
+
+
+def test_the_garbage_collector_is_on_again():
+    """The script switches it off while it imports TensorFlow."""
+    assert gc.isenabled()
 
 
 def test_importing_keeps_a_setting_of_tensorflow(monkeypatch):

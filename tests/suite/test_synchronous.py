@@ -3,7 +3,9 @@ import re
 
 import numpy as np
 import pytest
-from helpers import LEARNED, NOT_LEARNED, EndsAt, a3c, batch, randomize, run, same, tf, update
+from helpers import (
+    LEARNED, NOT_LEARNED, EndsAt, a3c, equal, random_samples, randomize, run_main, tf,
+    update_with)
 from reference import gradient, rmsprop
 
 pytest.importorskip("gymnasium")
@@ -12,71 +14,82 @@ import synchronous
 
 
 def test_a_round_makes_one_update(build, rng):
-    """A round's gradient is the mean over all learners' samples. In the second round the last
-    learner has none."""
+    """The last learner to be ready makes it, with the samples of all. In the second round it has
+    none."""
     built = build(synchronous, learners=3)
     server = built.server
     server.wait_until = lambda condition: None  # here they work in turn
     randomize(server.session, server.weights, rng)
     wanted = built.values(server.weights)
     squares = [np.ones_like(w) for w in wanted]
-    for frames, sizes in (30, (12, 5, 8)), (60, (12, 5, 0)):
-        built.progress.frames = frames
-        before, sums = built.values(server.weights), []
+    for sizes in (12, 5, 8), (12, 5, 0):
         for brain in built.brains:
             brain.pull_parameter_server()
-        for brain, n in zip(built.brains, sizes):
-            assert same(built.values(server.weights), before)  # not before the last one is ready
-            samples = batch(rng, n)
-            update(brain, *samples)
-            if n:
-                sums.append([n * g for g in gradient(before, *samples)])
-        rmsprop(wanted, squares, [sum(of_all) / sum(sizes) for of_all in zip(*sums)])
+        before, batches = built.values(server.weights), [random_samples(rng, n) for n in sizes]
+        for brain, samples in zip(built.brains, batches):
+            assert equal(built.values(server.weights), before)
+            update_with(brain, *samples)
+        samples_of_all = map(np.concatenate, zip(*batches))
+        rmsprop(wanted, squares, gradient(before, *samples_of_all))
         for got, want in zip(built.values(server.weights), wanted):
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
-        assert server.frame == frames  # ε follows it
+
+
+def test_epsilon_takes_over_the_frames_of_each_round(build, rng):
+    """ε follows `server.frame`."""
+    built = build(synchronous)
+    built.progress.frames = 30
+    update_with(built.brains[0], *random_samples(rng))
+    assert built.server.frame == 30
 
 
 def test_synchronous_continues_with_the_saved_epsilon(saved):
     """A run that goes on doesn't explore anew: ε follows `server.frame`. A run of one frame makes
     no update, so there it is still what was restored."""
-    _, server = run("--checkpoint", saved, "--max-frames", 1, main=synchronous.main)
+    _, server = run_main("--checkpoint", saved, "--max-frames", 1, main=synchronous.main)
     assert server.frame == 50  # the frames of the checkpoint `saved`
 
 
-def test_synchronous_goes_with_what_subclasses_may_do():
-    """A brain may tie its update to other operations and give it a name, and a server may evaluate
-    the part of the frames that is left as soon as it is initialized."""
+def test_a_brains_update_may_depend_on_other_operations():
+    """A subclass may tie it to them, and give it a name."""
     class Brain(a3c.LocalBrain):
         def build_update(self, gradients, s):
             with tf.control_dependencies([tf.reduce_sum(s)]), tf.name_scope("mine"):
                 return super().build_update(gradients, s)
-
-    class Server(clipped.FallingRate):
-        def initialize(self):
-            part_left = self.build_part_left()
-            super().initialize()
-            assert self.session.run(part_left) == 1
-    status, server = run("--max-frames", 200, "--workers", 2, main=synchronous.main,
-                         server_class=Server, brain_class=Brain)
+    status, server = run_main("--max-frames", 200, "--workers", 2, main=synchronous.main,
+                              brain_class=Brain)
     assert status == NOT_LEARNED
     assert not any(map(np.array_equal, server.first, server.session.run(server.weights)))
 
 
+def test_a_server_may_evaluate_part_left_when_initialized():
+    """As the script's server can: all of the frames are left then, a part of 1."""
+    class Server(clipped.FallingRate):
+        def initialize(self):
+            part_left = self.build_part_left()
+            super().initialize()
+            parts.append(self.session.run(part_left))
+    parts = []
+    run_main("--max-frames", 1, main=synchronous.main, server_class=Server)
+    assert parts == [1]
+
+
+class FallingEntropy(a3c.LocalBrain):
+    """Its entropy bonus falls with the frames, as the learning rate of clipped.py does."""
+    def build_loss(self, *batch):
+        actor, critic, entropy = super().build_loss(*batch)
+        return actor, critic, entropy * self.server.build_part_left()
+
+
 def test_a_seed_repeats_a_run_of_synchronous_learners(monkeypatch, capsys):
-    """The runs are the same bit for bit, even if the learning rate and the entropy bonus fall with
-    the frames."""
-    class FallingEntropy(a3c.LocalBrain):
-        def build_loss(self, *batch):
-            actor, critic, entropy = super().build_loss(*batch)
-            return actor, critic, entropy * self.server.build_part_left()
+    """The runs are the same bit for bit, even if the learning rate and the entropy bonus fall."""
     monkeypatch.setattr(clipped.Server, "anneal_frames", 20_000)
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 22)  # soon reached, so evaluations are compared, too
 
     def one_run(seed):
-        status, server = run("--workers", 3, "--seed", seed, "--max-frames", 20_000,
-                             main=synchronous.main, server_class=clipped.Server,
-                             brain_class=FallingEntropy)
+        status, server = run_main("--workers", 3, "--seed", seed, "--max-frames", 20_000,
+                                  main=synchronous.main, server_class=clipped.Server,
+                                  brain_class=FallingEntropy)
         lines = re.sub(r"\d+\.\d s", "", capsys.readouterr().out).splitlines()
         lines.sort()  # which of two threads prints first, in the same moment, is chance
         return status, lines, [w.tobytes() for w in server.session.run(server.weights)]
@@ -84,15 +97,15 @@ def test_a_seed_repeats_a_run_of_synchronous_learners(monkeypatch, capsys):
     assert first[0] == LEARNED and one_run(7) == first != one_run(8)
 
 
-@pytest.mark.parametrize("begun_after, actions", [(0, {0, 1}), (1600, {0})])
-def test_epsilon_is_that_of_the_rounds_beginning(build, begun_after, actions):
-    """Which learner's frame comes first in a round is chance, so ε doesn't follow it. After 1600
-    frames ε is 0, and this policy always goes left."""
+@pytest.mark.parametrize("rounds_frame, own_frame, actions", [
+    (0, 1600, {0, 1}), (1600, 0, {0})], ids=["ε is one half", "ε is 0"])
+def test_epsilon_is_that_of_the_rounds_beginning(build, rounds_frame, own_frame, actions):
+    """Which learner's frame comes first in a round is chance, so ε doesn't follow a learner's own
+    frame. The policy here always goes left."""
     built = build(synchronous)
-    built.server.frame = begun_after
+    built.server.frame = rounds_frame
     agent = built.learners[0].environment.agent
-    # By its own frame, the first ε would be 0 and the second one half.
-    assert {agent.explore([1.0, 0.0], frame=1600 - begun_after) for _ in range(100)} == actions
+    assert {agent.explore([1.0, 0.0], own_frame) for _ in range(100)} == actions
 
 
 @pytest.mark.timeout(60)  # with a fault, learners would wait for one that has ended
@@ -101,23 +114,20 @@ def test_synchronous_learners_all_end(monkeypatch, learned_mean, wanted):
     """Once they have learned, or after the last frame, no learner waits for one that has ended."""
     monkeypatch.setattr(a3c, "LEARNED_MEAN", learned_mean)
     monkeypatch.setattr(a3c, "GRACE_SECONDS", 1000)  # so that none that hangs is given up
-    status, _ = run("--workers", 3, "--max-frames", 1500, main=synchronous.main)
+    status, _ = run_main("--workers", 3, "--max-frames", 1500, main=synchronous.main)
     assert status == wanted
 
 
-def test_no_synchronous_sample_waits_for_the_next_round(build, monkeypatch):
+def test_no_synchronous_sample_waits_for_the_next_round(build):
     """Of ten steps, all are used in the round in which they were played. (The script would use six,
     and four in the next.)"""
-    def update(brain, really=synchronous.Brain.update_parameter_server):
-        sizes.append(len(brain.train_queue))
-        really(brain)
-    monkeypatch.setattr(synchronous.Brain, "update_parameter_server", update)
-    built, sizes = build(synchronous, learners=2), []
-    built.progress.max_frames = 40
-    for learner in built.learners:
-        learner.environment.env = EndsAt()
-    built.run()
-    assert sizes[:4] == [10] * 4  # of two learners, in two rounds
+    built, sizes = build(synchronous), []
+    [brain], environment = built.brains, built.learners[0].environment
+    brain.update_parameter_server = lambda: sizes.append(len(brain.train_queue))
+    environment.env, built.progress.max_frames = EndsAt(), 10
+    with pytest.raises(a3c.Stopped):  # after these ten frames
+        environment.run()
+    assert sizes == [10]
 
 
 def test_synchronous_learners_have_one_order_in_all_processes(build):

@@ -4,14 +4,14 @@ import unittest.mock
 
 import numpy as np
 import pytest
-from helpers import a3c, options, same
+from helpers import a3c, equal, options
 
 pytest.importorskip("gymnasium")
 import two_worlds
 
 
 @pytest.fixture
-def environment(put_back):
+def environment(restored_constants):
     """That of a thread whose agent always pushes to the left."""
     two_worlds.configure()
     agent = unittest.mock.Mock(rng=random.Random(0))
@@ -27,9 +27,9 @@ def test_world_minus_1_exchanges_the_actions(environment):
         s, _ = environment.env.reset(seed=0)
         return np.array([s, *[environment.env.step(action)[0] for _ in range(5)]])
     left, right = states(1, 0), states(1, 1)
-    assert not same(left, right) and left.shape == (6, 5)
+    assert not equal(left, right) and left.shape == (6, 5)
     for normal, exchanged in (left, states(-1, 1)), (right, states(-1, 0)):
-        assert same(normal[:, :4], exchanged[:, :4])
+        assert equal(normal[:, :4], exchanged[:, :4])
         assert set(normal[:, 4]) == {1} and set(exchanged[:, 4]) == {-1}
 
 

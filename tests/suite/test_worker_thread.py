@@ -3,7 +3,7 @@ import threading
 import unittest.mock
 
 import pytest
-from helpers import Built, a3c, options, put, run, same, start_waiting
+from helpers import Built, a3c, equal, options, run_main, set_values, start_waiting
 
 may_hang = pytest.mark.timeout(30)  # with a fault, such a test would wait for ever
 
@@ -13,17 +13,14 @@ def reach_threshold(progress):
         progress.episode_ended(200)
 
 
-def while_it_waits(progress, *events):
-    """Instead of waiting, let each wait call the next of these functions, which has to make its
-    condition true. So no other thread is needed. Returns the functions that are left."""
-    rest = list(events)
-
+def at_the_wait(progress, event):
+    """Instead of waiting, let the next wait call this function, which has to make its condition
+    true. So no other thread is needed."""
     def wait_until(condition, seconds=None):
         if not condition():
-            rest.pop(0)()
+            event()
             assert condition()
     progress.wait_until = wait_until
-    return rest
 
 
 @pytest.fixture
@@ -64,13 +61,16 @@ def test_learners_wait_during_an_evaluation():
 def test_the_first_of_several_errors_is_kept():
     """It is kept with its thread's name. Neither a plain stop nor the Stopped that it causes is an
     error."""
+    def fail(worker, error):
+        worker.learn = worker.test = unittest.mock.Mock(side_effect=error)
+        worker.run()
     built, first, late = Built(2), ValueError("first"), ValueError("late")
     built.progress.stop()
-    built.tester.run()  # raises Stopped inside
-    built.learners[1].learn = unittest.mock.Mock(side_effect=first)
-    built.learners[0].learn = unittest.mock.Mock(side_effect=late)
-    for learner in built.learners[1], built.learners[0]:
-        learner.run()
+    fail(built.tester, a3c.Stopped)
+    assert built.progress.failure is None
+
+    fail(built.learners[1], first)
+    fail(built.learners[0], late)
     built.progress.stop(late, "saving")
     assert built.progress.failure == (first, "local_thread2")
 
@@ -105,13 +105,13 @@ def test_ctrl_c_wakes_whoever_waits():
     waiting.join()  # for ever, if nothing wakes it
 
 
-@pytest.mark.parametrize("learned_mean, wanted", [
-    (200, ["Not"]), (0, ["Threshold", "Evaluation", "Learned", "Test", "Test", "Test"])],
-    ids=["never learned", "learned"])
+@pytest.mark.parametrize("learned_mean, last_line", [(float("inf"), "Not"), (0, "Test")],
+                         ids=["never learned", "learned"])
 @may_hang
-def test_a_hanging_learner_is_not_awaited_forever(monkeypatch, first_words, learned_mean, wanted):
+def test_a_hanging_learner_is_not_awaited_forever(
+        monkeypatch, first_words, learned_mean, last_line):
     """After the last frame, or an evaluation that has passed, the test thread ends the run without
-    it."""
+    it. (The last line begins with "Not learned" or "Test episode".)"""
     class Environment(a3c.Environment):
         def run(self):
             if threading.current_thread().name == "local_thread1":
@@ -120,10 +120,10 @@ def test_a_hanging_learner_is_not_awaited_forever(monkeypatch, first_words, lear
     goes_on = threading.Event()
     monkeypatch.setattr(a3c, "GRACE_SECONDS", 0.1)
     monkeypatch.setattr(a3c, "LEARNED_MEAN", learned_mean)
-    _, server = run("--workers", 2, "--max-frames", 3000, environment_class=Environment)
+    _, server = run_main("--workers", 2, "--max-frames", 3000, environment_class=Environment)
     hung = set(server.progress.learning_threads)
     goes_on.set()
-    assert hung == {"local_thread1"} and first_words[-len(wanted):] == wanted
+    assert hung == {"local_thread1"} and first_words[-1] == last_line
 
 
 # Locks
@@ -153,25 +153,44 @@ def test_counting_and_saving_wait_for_their_locks():
 
 # The threshold and the evaluation
 
-@pytest.mark.parametrize("scores, evaluation_mean, wanted", [
-    ([199] * 9 + [200], 200, ["Threshold", "Evaluation", "Learned"]),
-    ([100] + [200] * 10, 200, ["Threshold", "Evaluation", "Learned"]),
-    ([200] * 10, 199, ["Threshold", "Evaluation", "Not"]),  # "Not learned after ..."
-    ([100] + [200] * 9, 200, ["Not"]), ([199] * 10, 200, ["Not"]), ([200] * 9, 200, ["Not"])],
-    ids=["just above 199", "only the latest ten count", "an evaluation of just 199",
-         "a low score among ten", "just 199", "only nine"])
-@may_hang
-def test_both_means_have_to_exceed_199(first_words, scores, evaluation_mean, wanted):
-    """The mean of the latest ten training scores leads to an evaluation, and the mean of its ten
-    scores to "Learned". The first words of the lines printed tell what happened."""
-    built = Built(0)  # no learner, so the test thread never waits
-    evaluation = [evaluation_mean - 9] + 9 * [evaluation_mean + 1]  # ten scores with this mean
-    built.tester.environment.play = play = unittest.mock.Mock(side_effect=evaluation)
+@pytest.mark.parametrize("scores, phase", [
+    ([199] * 9 + [200], "evaluating"), ([100] + [200] * 10, "evaluating"),
+    ([199] * 10, "training"), ([100] + [200] * 9, "training"), ([200] * 9, "training")],
+    ids=["just above 199", "only the latest ten count", "just 199", "a low score among ten",
+         "only nine"])
+def test_ten_scores_above_199_on_average_start_an_evaluation(scores, phase):
+    progress = a3c.Progress(options())
     for score in scores:
-        built.progress.episode_ended(score)
+        progress.episode_ended(score)
+    assert progress.phase == phase
+
+
+@pytest.mark.parametrize("scores, phase", [
+    ([199] * 9 + [200], "learned"), ([199] * 10, "training")], ids=["just above 199", "just 199"])
+def test_an_evaluation_passes_above_199(first_words, scores, phase):
+    """The mean of its ten scores has to exceed 199."""
+    built = Built(0)
+    reach_threshold(built.progress)
+    built.tester.environment.play = play = unittest.mock.Mock(side_effect=scores)
+    built.tester.evaluate()
+    assert built.progress.phase == phase and play.call_count == 10
+
+
+@pytest.mark.parametrize("score, last_line", [(200, "Learned"), (199, "Not")])
+@may_hang
+def test_the_test_thread_evaluates_and_says_what_came_out(first_words, score, last_line):
+    """The last line is "Learned after ..." or, as no learner is left to go on, "Not learned"."""
+    built = Built(0)
+    reach_threshold(built.progress)
+    built.tester.environment.play = lambda env: score
     built.tester.test()
-    assert first_words == wanted and play.call_count == 10 * ("Evaluation" in wanted)
-    assert (built.progress.phase == "learned") == ("Learned" in wanted)
+    assert first_words == ["Threshold", "Evaluation", last_line]
+
+
+@may_hang
+def test_without_learners_no_evaluation_is_awaited(first_words):
+    Built(0).tester.test()
+    assert first_words == ["Not"]  # "Not learned after 0 frames"
 
 
 @pytest.mark.parametrize("threshold, score, phase", [
@@ -185,7 +204,7 @@ def test_training_may_have_a_threshold_of_its_own(monkeypatch, threshold, score,
     assert progress.phase == phase
 
 
-def test_a_score_during_an_evaluation_keeps_the_threshold_mean():
+def test_a_score_during_an_evaluation_only_counts_as_an_episode():
     """A learner may be in the last step of an episode when an evaluation begins. The episode still
     counts, but its score doesn't change the mean that began the evaluation and is printed then."""
     progress = a3c.Progress(options())
@@ -194,61 +213,51 @@ def test_a_score_during_an_evaluation_keeps_the_threshold_mean():
     assert list(progress.recent) == [200] * 10 and progress.episodes == 11
 
 
-def test_after_a_failed_evaluation_ten_more_episodes_have_to_end(first_words):
+def test_after_a_failed_evaluation_ten_more_episodes_have_to_end():
     """The scores before it don't count towards the next one."""
-    built, evaluated_after = Built(1, max_frames=35), []
-    scores = iter([200] * 20 + [190] * 15)  # at last not good enough for a third evaluation
-
-    def learn():
-        built.progress.next_frame()
-        return next(scores)
-
-    def evaluate(env):
-        evaluated_after.append(built.progress.episodes)
-        return 199
-    built.learners[0].environment.run, built.tester.environment.play = learn, evaluate
-    built.run()
-    assert first_words == ["Threshold", "Evaluation"] * 2 + ["Not"]
-    # Noted in each of an evaluation's ten episodes
-    assert evaluated_after == [10] * 10 + [20] * 10 and built.progress.episodes == 35
+    progress = a3c.Progress(options())
+    reach_threshold(progress)
+    progress.evaluated(passed=False)
+    for _ in range(9):
+        progress.episode_ended(200)
+    assert progress.phase == "training"
+    progress.episode_ended(200)
+    assert progress.phase == "evaluating"
 
 
-def test_the_last_episodes_may_reach_the_threshold(first_words):
+def test_the_last_episodes_may_reach_the_threshold():
     """After the last frame, the test thread still waits for the end of the learners' episodes."""
-    built = Built(1, max_frames=1)
-    progress = built.progress
-    progress.next_frame()  # the last, but its episode may still count
-    left = while_it_waits(
-        progress,
-        lambda: reach_threshold(progress),  # while the test thread waits for the last episodes
-        progress.learning_threads.clear)  # while it waits for the learners, after the evaluation
-    built.tester.environment.play = lambda env: 200
-    built.tester.test()
-    assert first_words == ["Threshold", "Evaluation", "Learned"]
-    assert not left  # it has waited both times
+    progress = a3c.Progress(options("--max-frames", 1))
+    progress.next_frame()  # the last
+    at_the_wait(progress, lambda: reach_threshold(progress))
+    assert progress.wait_for_evaluation()
 
 
 def test_weights_that_pass_are_those_that_played():
-    """While learners still write other weights, 77 during the episodes and 88 when the learners
-    end, the evaluation plays with those of its beginning, and these are kept and saved."""
-    built = Built(1)
+    """While learners still write others, the evaluation plays with the weights of its beginning,
+    and these are kept and saved."""
+    built, seen = Built(1), []
     server, brain = built.server, built.tester.environment.agent.brain
-    first, played, saved = built.values(server.weights), [], []
+    first = built.values(server.weights)
+
+    def a_learner_writes(number):
+        set_values(server.session, server.weights, [number] * 6)  # in all six arrays
 
     def play(env):
-        played.append(built.values(brain.weights))
-        put(server.session, server.weights, [77] * 6)  # of all six arrays
+        seen.append(built.values(brain.weights))
+        a_learner_writes(77)
         return 200
 
-    def end_late():
-        put(server.session, server.weights, [88] * 6)
+    def the_last_learner_ends():
+        a_learner_writes(88)
         built.progress.learning_threads.clear()
     built.tester.environment.play = play
-    while_it_waits(built.progress, end_late)
-    server.checkpoint.save = lambda: saved.append(built.values(server.weights))
+    server.checkpoint.save = lambda: seen.append(built.values(server.weights))
+    at_the_wait(built.progress, the_last_learner_ends)
     reach_threshold(built.progress)
+
     built.tester.evaluate()
     assert not built.progress.learning_threads  # so nobody writes any more
-    assert len(played) == 10 and len(saved) == 1
-    for weights in *played, *saved, built.values(server.weights):
-        assert same(weights, first)
+    seen.append(built.values(server.weights))
+    assert len(seen) == 10 + 1 + 1  # played, saved, at the end
+    assert all(equal(weights, first) for weights in seen)
