@@ -41,13 +41,18 @@ class Noting(a3c.Environment):
 def test_a_learner_pulls_plays_and_updates():
     """A learner pulls before every ten steps, and updates after them and at the episode's end. Here
     it takes ten steps, then two."""
-    environment = Noting(EndsAt(12, reward=2.5))
-    score = environment.run()
+    environment = Noting(EndsAt(12))
+    environment.run()
     step = ["next_frame", "act", "step", "reward", "advantage_push_local_brain"]
     pull_and_step = ["next_frame", "pull", *step[1:]]
     ten_steps, two_steps = pull_and_step + 9 * step, pull_and_step + step
     assert environment.calls == ["reset", *ten_steps, "update", *two_steps, "update"]
-    assert environment.resets == [(environment.env,)]
+
+
+def test_a_learners_states_frames_and_score():
+    """The score is the sum of the environment's own rewards, here 2.5 a step."""
+    environment = Noting(EndsAt(12, reward=2.5))
+    score = environment.run()
     states, frames = zip(*environment.acts)
     assert [s[0] for s in states] == list(range(12))
     assert list(frames) == list(range(100, 112))  # of all learners, who had 100 before
@@ -91,20 +96,21 @@ def test_only_the_end_is_rewarded(falls, last):
     assert rewards == [0] * (len(rewards) - 1) + [last]
 
 
-def test_reward_method_and_agent_get_each_steps_values(monkeypatch):
-    """`Environment.reward` and the agent get both states, the action and `done`, which is true at a
-    time limit, too, even if V still counts. A subclass's `reward` may use all of these."""
+def test_reward_and_agent_get_states_action_and_done(monkeypatch):
+    """`done` is true at a time limit, too, even if V still counts. A subclass's `reward` may use
+    all of these."""
     monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", False)
     env = EndsAt()
     environment = Noting(env)
     environment.run()
     for step, action, rewarded, pushed in zip(
             range(1, 201), env.actions, environment.rewards, environment.pushes, strict=True):
+        wanted = step - 1, action, step, step == 200
         s, a, r, s_, number, done = rewarded
-        assert (s[0], a, r, s_[0]) == (step - 1, action, 1, step)
-        assert (number, done) == (step, step == 200)
+        assert (s[0], a, s_[0], done) == wanted
+        assert (r, number) == (1, step)  # 1: the environment's reward
         s, a, _, s_, done, _ = pushed
-        assert (s[0], a, s_[0], done) == (step - 1, action, step, step == 200)
+        assert (s[0], a, s_[0], done) == wanted
 
 
 @pytest.mark.parametrize("falls, limit_is_end, terminal", [
@@ -142,14 +148,14 @@ def test_only_the_same_seed_repeats_an_episodes_start():
     class Environment(a3c.Environment):
         def __init__(self, *args):
             super().__init__(*args)
-            self.env, self.agent.act_greedily = EndsAt(1), lambda s: 0
-            for _ in range(2):  # here, where no other thread plays yet
-                self.play(self.env)
-                reset_seeds.append(self.env.seed)
+            env = EndsAt()
+            for _ in range(2):  # two episodes begin
+                self.reset(env)
+                reset_seeds.append(env.seed)
 
     runs = []
     for seed in 0, 0, 1:
-        reset_seeds = []  # of two episodes of two learners and of the test thread
+        reset_seeds = []  # of two learners and of the test thread
         run_main("--workers", 2, "--max-frames", 1, "--seed", seed, environment_class=Environment)
         runs.append(reset_seeds)
     first, again, other = runs
@@ -157,13 +163,15 @@ def test_only_the_same_seed_repeats_an_episodes_start():
 
 
 def test_a_wrong_number_of_actions_is_noticed(monkeypatch, capsys):
-    """A forgotten NUM_ACTIONS is an error before anything is learned. Actions that can't be
-    counted, such as torques, may pass."""
+    """A forgotten NUM_ACTIONS is an error before anything is learned."""
     monkeypatch.setattr(a3c, "NUM_ACTIONS", 3)
     with pytest.raises(ValueError, match="CartPole-v0 has 2 actions, but NUM_ACTIONS is 3"):
         a3c.main(["--render", "none"])
     assert capsys.readouterr().out == ""
 
+
+def test_actions_that_cannot_be_counted_may_pass():
+    """Such as torques."""
     class Uncountable(a3c.Environment):
         def make(self, render_mode=None):
             env = EndsAt()

@@ -12,8 +12,7 @@ import ga3c
 
 
 def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
-    """Each frame's sample is used in an update, or is left where it waited for others. An update
-    takes at least TRAINING_BATCH samples."""
+    """Each frame's sample is used in an update, or is left where it waited for others."""
     built = build(ga3c, learners=3)
     built.progress.max_frames = 2000
     built.run()
@@ -22,20 +21,21 @@ def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
     agents = [worker.environment.agent for worker in built.learners]
     waiting = [len(agent.memory) + len(agent.brain.train_queue) for agent in agents]
     assert sum(used) + sum(waiting) == 2000 and built.server.samples.empty()
-    trainer = built.brains[-1]
-    assert min(used) >= ga3c.TRAINING_BATCH > len(trainer.train_queue)
 
 
-def test_the_run_lasts_until_ga3cs_predictor_and_trainer_end(build):
-    """The test thread waits for them as for learners."""
-    names = build(ga3c, learners=1).progress.learning_threads
-    assert names == {"local_thread1", "predictor", "trainer"}
+def test_ga3cs_trainer_waits_for_a_batch(build, points):
+    """An update takes at least TRAINING_BATCH samples."""
+    built = build(ga3c, learners=3)
+    built.progress.max_frames = 500
+    built.run()
+    used = [point["batch/samples"] for point in points if "batch/samples" in point]
+    assert min(used) >= ga3c.TRAINING_BATCH
 
 
 def test_ga3cs_learners_know_their_names(build):
     """An agent may read `self.brain.name`, as with the script's brains."""
-    names = [worker.environment.agent.brain.name for worker in build(ga3c, learners=2).learners]
-    assert names[:2] == ["local_thread1", "local_thread2"]
+    one, two, *_ = build(ga3c, learners=2).brains  # then predictor and trainer
+    assert (one.name, two.name) == ("local_thread1", "local_thread2")
 
 
 def test_ga3cs_predictor_answers_each_learner(build, rng, points):
@@ -45,14 +45,14 @@ def test_ga3cs_predictor_answers_each_learner(build, rng, points):
     states = [rng.normal(size=(1 + i % 2, 4)) for i in range(8)]
     for brain, s in zip(built.brains, states):
         built.server.states.put((s, brain.answer))
+    [predictor] = [worker for worker in built.learners if worker.name == "predictor"]
     built.progress.learning_threads = {"trainer"}  # the predictor ends when all are answered
-    *_, predictor, _ = built.brains
-    *_, predictor_thread, _ = built.learners
     with pytest.raises(a3c.Stopped):
-        predictor_thread.learn()
+        predictor.learn()
+    policy = predictor.environment.agent.brain.predict_p
     for brain, s in zip(built.brains, states):
-        np.testing.assert_allclose(brain.answer.take(), predictor.predict_p(s), rtol=1e-6)
-    assert points == [{"batch/states": 12}]
+        np.testing.assert_allclose(brain.answer.take(), policy(s), rtol=1e-6)
+    assert points == [{"batch/states": sum(map(len, states))}]
 
 
 @linux
@@ -85,6 +85,6 @@ def test_only_ga3cs_test_thread_has_its_own_network(build):
     their weights are the server's."""
     built = build(ga3c, learners=2)
     tester = built.tester.environment.agent.brain
-    assert not {w.name for w in tester.weights} & {w.name for w in built.server.weights}
+    assert {w.name for w in tester.weights}.isdisjoint(w.name for w in built.server.weights)
     *_, predictor, trainer = built.brains
     assert predictor.weights == trainer.weights == built.server.weights

@@ -18,8 +18,8 @@ def built(rng):
     return built
 
 
-def test_the_policy_of_float64_states_equals_numpy(built, rng):
-    """A graph call converts them to the network's float32."""
+def test_the_policy_equals_numpy(built, rng):
+    """The states are float64, which a graph call converts to the network's float32."""
     [brain, _], s = built.brains, random_samples(rng)[0]
     wanted, _ = forward(built.values(brain.weights), s)
     np.testing.assert_allclose(brain.predict_p(s), wanted, rtol=1e-4, atol=1e-6)
@@ -34,25 +34,26 @@ def test_loss_terms_equal_numpy(rng, monkeypatch):
     a = np.array([0, 1, 0, 0, 0, 1])
     v, target = rng.normal(size=(2, 6)).astype(np.float32)
     with tf.Graph().as_default(), tf.Session() as session:
-        got = session.run(a3c.LocalBrain.build_loss(None, *map(tf.constant, (p, v, a, target))))
+        brain = None  # `build_loss` needs none
+        got = session.run(a3c.LocalBrain.build_loss(brain, *map(tf.constant, (p, v, a, target))))
     actor, critic, entropy = loss_terms(p, v, a, target, target - v)
     np.testing.assert_allclose(got, (actor, 3 * critic, 4 * entropy), rtol=1e-4, atol=1e-7)
 
 
-def test_updates_equal_numpy(built, rng):
+def test_learners_update_the_shared_weights_as_in_numpy(built, rng):
     """Learners share RMSProp's averages. Each gradient is that of the learner's own weights, but
     only the server's weights move."""
     copies = [brain.weights for brain in built.brains]
-    weights, *stale = built.values([built.server.weights, *copies])
+    weights, *own = built.values([built.server.weights, *copies])
     squares = [np.ones_like(w) for w in weights]  # as TensorFlow 1 starts them
-    for turn in range(10):
-        learner, samples = turn % 2, random_samples(rng)
-        update_with(built.brains[learner], *samples)
-        rmsprop(weights, squares, gradient(stale[learner], *samples))
+    for brain, own_weights in [*zip(built.brains, own)] * 5:  # the two take turns
+        samples = random_samples(rng)
+        update_with(brain, *samples)
+        rmsprop(weights, squares, gradient(own_weights, *samples))
         got = built.values([*built.server.weights, *rms_averages(built.server)])
         for x, wanted in zip(got, weights + squares, strict=True):
             np.testing.assert_allclose(x, wanted, rtol=1e-4, atol=2e-6)
-    assert all(map(equal, stale, built.values(copies)))
+    assert all(map(equal, own, built.values(copies)))
 
 
 def test_an_update_hands_each_loss_to_its_own_curve(built, rng, points):
@@ -84,17 +85,21 @@ def update_that_fails(brain, s, a, R, s_, discount, number=np.nan):
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, 1e30])  # 1e30: only the norm is infinite
-def test_a_bad_gradient_changes_nothing(built, rng, points, number):
-    """If its norm isn't finite, that is an error, and moves no variable. The next one counts again.
-    """
-    [brain, _], samples = built.brains, random_samples(rng)
+def test_a_gradient_that_isnt_finite_is_an_error_and_moves_nothing(built, rng, points, number):
+    """Neither weights nor RMSProp's averages, and no curve gets a point."""
     before = everything(built.server)
-    update_that_fails(brain, *samples, number=number)
+    update_that_fails(built.brains[0], *random_samples(rng), number=number)
     assert equal(everything(built.server), before) and points == []
-    update_with(brain, *samples)  # the samples of the bad one are gone
-    [point] = points
-    assert all(np.isfinite(value).all() for value in [*point.values(), *everything(built.server)])
-    assert not equal(everything(built.server), before)
+
+
+def test_after_a_bad_gradient_the_next_one_counts(built, rng):
+    """The samples of the bad one are gone."""
+    brain, samples = built.brains[0], random_samples(rng)
+    update_that_fails(brain, *samples)
+    before = everything(built.server)
+    update_with(brain, *samples)
+    after = everything(built.server)
+    assert not equal(after, before) and all(np.isfinite(value).all() for value in after)
 
 
 def test_no_update_is_lost_when_threads_update_at_once(rng):
@@ -108,7 +113,7 @@ def test_no_update_is_lost_when_threads_update_at_once(rng):
         barrier.wait(timeout=60)
         for turn in range(50):
             update_with(brain, *samples)
-            if turn % 5 == 0:
+            if turn % 5 == 0:  # it must neither move anything nor lose another's update
                 update_that_fails(brain, *samples)
     with concurrent.futures.ThreadPoolExecutor(4) as four:
         list(four.map(work, built.brains))
@@ -149,4 +154,5 @@ def test_first_weights_have_glorots_limit_and_biases_are_0():
     arrays = built.values(built.server.weights)
     for weights, biases in zip(arrays[::2], arrays[1::2], strict=True):
         limit = (6 / sum(weights.shape)) ** 0.5
+        # The largest of 16 or more uniform numbers is rarely below 0.7 of the limit.
         assert 0.7 * limit < abs(weights).max() <= limit and not biases.any()
