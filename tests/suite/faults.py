@@ -35,12 +35,12 @@ FAULTS = {
     # test_compare_learners.py
     "test_rmsprop_from_0_differs_only_in_its_start": [
         ("compare_learners.FromZeroServer.build_optimizer", "a3c.RMSPROP_DECAY", "0.9")],
-    "test_a_corrected_start_makes_steps_neither_small_nor_large": [
+    "test_a_corrected_start_divides_the_averages_by_their_weights": [
         ("compare_learners.CorrectedServer.build_optimizer", "a3c.RMSPROP_DECAY", "0.999"),
         ("compare_learners.CorrectedServer.build_optimizer", "beta1=0.0, ", "")],
     "test_each_row_of_compare_py_is_another_program": [
         ("compare_learners.main", "a3c.LEARNING_RATE *= own.rate", "pass")],
-    "test_steps_are_left_for_the_next_round_only_if_off_policy": [
+    "test_off_policy_leaves_four_of_ten_steps_for_the_next_round": [
         ("compare_learners.OffPolicy.advantage_push_local_brain", "a3c.Agent.", "super()."),
         ("synchronous.main", "issubclass(given, own)", "False")],
     "test_learners_in_the_same_world_change_it_together": [
@@ -137,11 +137,11 @@ FAULTS = {
     "test_ctrl_c_before_the_threads_start": [
         ("Progress.interrupt", "self.interrupted = True", "pass"),
         ("Progress.interrupt", "self.stop()", "pass")],
-    "test_ctrl_c_twice_while_a_thread_hangs": [
+    "test_a_second_ctrl_c_saves_though_a_thread_hangs": [
         ("main", ", daemon=True", ""),  # Python would wait for the thread that hangs
         ("signals_stop", "progress.interrupt()",
          "(progress.interrupt(), signal.signal(signal.SIGINT, signal.default_int_handler))")],
-    "test_ctrl_c_may_end_ffmpeg_while_it_is_tried": [
+    "test_ctrl_c_that_ends_ffmpeg_doesnt_look_like_a_missing_one": [
         ("prepare_films", "if progress.interrupted", "if False")],
     "test_an_error_in_a_thread_is_named_and_ends_the_run": [
         ("main", "{name} failed: {type(error)", "{type(error)"),
@@ -314,8 +314,9 @@ FAULTS = {
     "test_a_graph_call_is_prepared_once": [("GraphCall.__call__", "self.function is None", "True")],
     "test_pendulums_loss_and_its_gradients_equal_numpy": [
         ("pendulum.Brain.build_loss", "tf.stop_gradient(advantage)", "advantage")],
-    "test_torques_are_drawn_and_greedy_ones_are_the_mean": [
-        ("pendulum.Agent.explore", "np.float32)", "np.float32).clip(-2, 2)"),
+    "test_torques_are_drawn_with_the_policys_spread": [
+        ("pendulum.Agent.explore", "np.float32)", "np.float32).clip(-2, 2)")],
+    "test_greedy_torques_are_the_mean": [
         ("pendulum.Agent.act_greedily", "self.policy(s)[:a3c.NUM_ACTIONS // 2]", "self.act(s, 0)")],
     "test_the_seed_decides_pendulums_torques": [
         ("pendulum.Agent.explore", "self.rng.gauss", "np.random.normal")],
@@ -488,8 +489,9 @@ FAULTS = {
         ("two_worlds.World.reset", "self.state(s)", "np.append(s, np.float32(1))")],
     "test_a_learner_changes_its_world_every_few_episodes": [
         ("two_worlds.Environment.run", "self.episodes % EPISODES == 0", "True"),
-        ("two_worlds.Environment.__init__", "choice((1, -1))", "choice((1, 1))"),
         ("two_worlds.Environment.reset", "env.unwrapped.world = ", "_ = ")],
+    "test_a_threads_first_world_is_drawn_by_chance": [
+        ("two_worlds.Environment.__init__", "choice((1, -1))", "choice((1, 1))")],
     "test_worlds_take_turns_in_evaluations_and_films": [
         ("two_worlds.Environment.play", "-self.world", "self.world"),
         ("two_worlds.Environment.reset", "env.unwrapped.world = ", "env.world = ")],

@@ -18,6 +18,8 @@ def test_generalized_advantages_equal_their_sums(
         restored_constants, rng, variant, without_gae, actions, gamma_lambda):
     """The loss and its gradients are those of a brain without GAE whose advantages are the sums
     Σ (γλ)^(u - t)·δᵤ. Of p, which is [π, memory], only π counts."""
+    def loss_and_gradients(terms):
+        return [*terms, *tf.gradients(tf.add_n(terms), [p, v])]
     variant.configure()
     brain = object.__new__(variant.Brain)  # its loss needs no network
     delta = rng.normal(size=20)
@@ -28,9 +30,9 @@ def test_generalized_advantages_equal_their_sums(
         v, a = tf.constant(rng.normal(size=20), tf.float32), tf.constant(actions)
         got = brain.build_loss(p_and_memory, v, a, tf.stop_gradient(v + delta))
         wanted = without_gae.build_loss(None, p, v, a, tf.stop_gradient(v + advantage))
-        gradients = [tf.gradients(tf.add_n(terms), [p, v]) for terms in (got, wanted)]
-        for x, y in zip(*session.run([[*got, *gradients[0]], [*wanted, *gradients[1]]])):
-            np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4)
+        got, wanted = session.run([loss_and_gradients(got), loss_and_gradients(wanted)])
+    for x, y in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("n", [20, 5])
@@ -53,7 +55,8 @@ def test_returns_reach_to_their_segments_end(monkeypatch, rng, n, terminal):
             brain.train_queue.clear()
     assert [s for s, *_ in samples] == list(range(47)) and not agent.memory
     for t, (_, _, R, s_, discount) in enumerate(samples):
-        end = min(t + n, t - t % 20 + 20, 47)
+        segments_end = (t // 20 + 1) * 20
+        end = min(t + n, segments_end, 47)
         assert R == pytest.approx(sum(0.99 ** k * r[t + k] for k in range(end - t)))
         assert s_ == end
         assert discount == (0 if terminal and end == 47 else pytest.approx(0.99 ** (end - t)))

@@ -29,8 +29,8 @@ def bodies(program):
 
 
 def test_the_measured_acrobot_is_the_one_on_the_page(restored_constants):
-    """compare_learners.py measures the Acrobot program that your_own.md shows: with classes whose
-    bodies are the same, and with the same constants."""
+    """compare_learners.py measures the Acrobot program that your_own.md shows: its classes have the
+    same bodies, and `main` gets them."""
     page = (ROOT / "tests" / "variants" / "your_own.md").read_text(encoding="utf-8")
     [program] = re.findall(r"^```python\n(import sys\nimport a3c_c.*?)^```", page, re.M | re.S)
     shown = bodies(program)
@@ -63,35 +63,35 @@ def test_rmsprop_from_0_differs_only_in_its_start(classes_for_main):
     assert equal(*after)
 
 
-def test_a_corrected_start_makes_steps_neither_small_nor_large(classes_for_main, rng):
+def test_a_corrected_start_divides_the_averages_by_their_weights(classes_for_main, rng):
     """The averages of squared gradients start at 0 and forget as the script's do, and each is
-    divided by the sum of its weights so far. So the first step of a weight is the learning rate."""
+    divided by the sum of its weights so far. So a weight's first step is the learning rate."""
     built = Built(1, **classes_for_main(compare_learners, "--task", "cartpole", "--optimizer",
                                      "corrected"))
-    [brain], server, squares = built.brains, built.server, 0
+    def flat(arrays):
+        return np.concatenate([x.ravel() for x in arrays])
+    [brain], server, average = built.brains, built.server, 0
     brain.pull_parameter_server()
     for n in 1, 2, 3:
-        samples, before = random_samples(rng), built.values(server.weights)
-        g = np.concatenate([x.ravel() for x in gradient(built.values(brain.weights), *samples)])
+        samples, before = random_samples(rng), flat(built.values(server.weights))
+        g = flat(gradient(built.values(brain.weights), *samples))
         update_with(brain, *samples)
-        moved = np.concatenate([(x - y).ravel() for x, y in zip(
-            before, built.values(server.weights))])
-        squares = 0.99 * squares + 0.01 * g ** 2
-        wanted = 0.005 * g / np.sqrt(squares / (1 - 0.99 ** n))
+        moved = before - flat(built.values(server.weights))
+        average = 0.99 * average + 0.01 * g ** 2  # RMSPROP_DECAY
+        corrected = average / (1 - 0.99 ** n)
+        wanted = 0.005 * g / np.sqrt(corrected)  # LEARNING_RATE
         large = abs(g) > 0.01  # beside smaller ones, Adam's 1e-5 counts
         np.testing.assert_allclose(moved[large], wanted[large], rtol=0.02)
 
 
-@pytest.mark.parametrize("option, left", [([], 0), (["--off-policy"], 4)])
-def test_steps_are_left_for_the_next_round_only_if_off_policy(classes_for_main, option, left):
-    """After ten steps of a synchronous learner, all ten are queued for this round's update. With
-    --off-policy six are, and four stay in memory for the next round, as in the script."""
-    words = "--task", "cartpole", "--learners", "waiting", *option
+def test_off_policy_leaves_four_of_ten_steps_for_the_next_round(classes_for_main):
+    """As in the script. (Without --off-policy none is left: test_synchronous.py.)"""
+    words = "--task", "cartpole", "--learners", "waiting", "--off-policy"
     agent_class = classes_for_main(compare_learners, *words)["agent_class"]
     agent = agent_class(Built(1).brains[0], None)
     for _ in range(a3c.Tmax):
         agent.advantage_push_local_brain(np.zeros(4), 0, 0.0, np.zeros(4), False, False)
-    assert (len(agent.brain.train_queue), len(agent.memory)) == (10 - left, left)
+    assert (len(agent.brain.train_queue), len(agent.memory)) == (6, 4)
 
 
 def test_learners_in_the_same_world_change_it_together(classes_for_main, monkeypatch):
@@ -119,7 +119,7 @@ def test_each_row_of_compare_py_is_another_program(restored_constants, monkeypat
         started = []
         for options in compare.cases(table).values():
             a3c.configure()
-            a3c.LEARNING_RATE = 5e-3
+            a3c.LEARNING_RATE = 5e-3  # --rate has multiplied it, which `configure` doesn't undo
             with contextlib.ExitStack() as stack:
                 mains = [stack.enter_context(unittest.mock.patch.object(program, "main"))
                          for program in (a3c, synchronous, ga3c)]

@@ -68,7 +68,10 @@ def test_a_log_has_the_scores_of_all_threads_in_order(tmp_path):
     assert curves["loss/critic"].tolist() == [[25, 0.5]]
 
 
-EPISODES = 20
+# errors.png: how far the gradients of updates are from those with all rewards. There are two kinds
+# of updates: with the first steps of ten episodes, or with the first ten steps of one.
+
+EPISODES, STEPS = 20, 30
 LENGTHS = np.arange(3, 3 + EPISODES)
 
 
@@ -85,33 +88,34 @@ def gae(r, v, i, t, n):
     return sum((1 - lam) * lam ** (m - 1) * n_step_advantage(r, v, i, t, m) for m in range(1, 300))
 
 
+def with_first_steps_of_ten_episodes(gradient):
+    firsts = [gradient(i, 0) for i in range(EPISODES)]
+    return np.array([np.mean(firsts[:10]), np.mean(firsts[10:])])  # two updates
+
+
+def with_first_ten_steps(gradient):
+    return np.array([np.mean([gradient(i, t) for t in range(min(10, LENGTHS[i]))])
+                     for i in range(EPISODES)])
+
+
 @pytest.mark.parametrize("n", [1, 5, 20])
-@pytest.mark.parametrize("row, advantage", [(0, n_step_advantage), (1, gae)])
-def test_errors_of_state_equals_plain_loops(rng, row, advantage, n):
-    """errors.png shows how far the gradients of updates are from those with all rewards, for n
-    rewards (row 0) and for GAE (row 1). There are two kinds of updates: with the first steps of ten
-    episodes, or with the first ten of one. record.py computes all of this with matrices."""
-    steps_left = np.arange(30) < LENGTHS[:, np.newaxis]  # after an episode's end, all numbers are 0
-    r, v, dlogp = rng.normal(size=(3, EPISODES, 30)) * steps_left
+@pytest.mark.parametrize("kind, update", [
+    (0, with_first_steps_of_ten_episodes), (1, with_first_ten_steps)], ids=["ten episodes", "one"])
+@pytest.mark.parametrize("row, advantage", [(0, n_step_advantage), (1, gae)], ids=["n", "GAE"])
+def test_errors_of_state_equals_plain_loops(rng, row, advantage, kind, update, n):
+    """record.py computes all errors with matrices: of each kind of update, with n rewards before V
+    or with GAE."""
+    steps_left = np.arange(STEPS) < LENGTHS[:, np.newaxis]
+    r, v, dlogp = rng.normal(size=(3, EPISODES, STEPS)) * steps_left  # 0 after an episode's end
+    found = record.errors_of_state(r, v, dlogp)[kind, row, recorded_data.REWARDS.index(n)]
 
     def estimate(i, t):
         return dlogp[i, t] * advantage(r, v, i, t, n)
 
     def with_all_rewards(i, t):
-        return dlogp[i, t] * n_step_advantage(r, v, i, t, 30)
-
-    def of_ten_episodes(gradient):
-        firsts = [gradient(i, 0) for i in range(EPISODES)]
-        return np.reshape(firsts, (2, 10)).mean(axis=1)  # two updates
-
-    def of_successive_steps(gradient):
-        return np.array([np.mean([gradient(i, t) for t in range(min(10, LENGTHS[i]))])
-                         for i in range(EPISODES)])
-    column = recorded_data.REWARDS.index(n)
-    found = record.errors_of_state(r, v, dlogp)[:, row, column]  # one for each kind of update
-    for error, updates in zip(found, (of_ten_episodes, of_successive_steps), strict=True):
-        wanted = recorded_data.error_of(updates(estimate), updates(with_all_rewards))
-        assert error == pytest.approx(wanted)
+        return dlogp[i, t] * n_step_advantage(r, v, i, t, STEPS)
+    wanted = recorded_data.error_of(update(estimate), update(with_all_rewards))
+    assert found == pytest.approx(wanted)
 
 
 def test_error_of_gives_the_error_the_bias_and_the_truth(rng):

@@ -38,10 +38,14 @@ def test_every_script_explains_its_command_line(monkeypatch, capsys, name):
 def test_speeds_are_measured_between_two_lines_of_a_run(monkeypatch):
     """Without the program's start: from the line after fifty episodes to the last one, or from the
     first line after ten seconds to the first that comes over ten seconds later."""
-    def points(*options):
-        yield from (launch.Point(frames, seconds) for frames, seconds in (
-            (0, 4), (500, 9), (1500, 12), (5000, 21), (9500, 23), (99_999, 24)))
-    monkeypatch.setattr(launch, "points", points)
+    lines = [launch.Point(frames, seconds) for frames, seconds in (
+        (0, 4),
+        (500, 9),  # after fifty episodes
+        (1500, 12),  # the first after ten seconds
+        (5000, 21),
+        (9500, 23),  # the first over ten seconds later
+        (99_999, 24))]
+    monkeypatch.setattr(launch, "points", lambda *options: (line for line in lines))
     assert speeds.after_fifty_episodes("program", 99_999) == (99_999 - 500) / (24 - 9)
     assert speeds.while_it_runs("program") == (9500 - 1500) / (23 - 12)
 
@@ -66,16 +70,18 @@ def test_launch_learn_returns_what_the_run_printed():
     assert len(result.scores) == result.episodes and 0 < result.learning < result.seconds
 
 
-def test_early_is_when_fifty_scores_first_average_100():
-    """How early a run was good is measured in frames, and is None if it never was. Here sixty
-    scores of 0 come before scores of 200, or all are 150, or all are 99."""
-    assert launch.early([(10 * i, 200 * (i > 60)) for i in range(1, 101)]) == 10 * 85  # 25 of each
-    assert launch.early([(10 * i, 150) for i in range(1, 101)]) == 10 * 50
-    assert launch.early([(10 * i, 99) for i in range(1, 101)]) is None
+@pytest.mark.parametrize("scores, episode", [
+    ([0] * 60 + [200] * 40, 85),  # episodes 36 to 85: 25 of 0, 25 of 200
+    ([150] * 100, 50), ([99] * 100, None)])
+def test_early_is_when_fifty_scores_first_average_100(scores, episode):
+    """How early a run was good: the frames by the end of this episode, or None. Here an episode
+    has ten frames."""
+    frames_and_scores = [(10 * i, score) for i, score in enumerate(scores, start=1)]
+    assert launch.early(frames_and_scores) == (episode and 10 * episode)
 
 
 @pytest.fixture
-def applied(restored_constants, monkeypatch):
+def norms_and_ends(restored_constants, monkeypatch):
     """The norm of the gradients of each update that `clipping.run` applies, and whether it has the
     end of an episode. Its runs are short here, with one learner."""
     def build_update(server, gradients, really=clipped.FallingRate.build_update):
@@ -92,24 +98,28 @@ def applied(restored_constants, monkeypatch):
     return found
 
 
-def test_clipping_py_counts_large_gradients_and_ends(applied):
+def test_clipping_py_counts_large_gradients_and_ends(norms_and_ends):
     """Of all updates: those with a gradient above 0.5, with the end of an episode, and with both.
-    With an infinite norm, none is above it."""
+    """
     run = clipping.run(0, which="all", limit=np.inf)
-    norms, ends = map(np.array, zip(*applied))
-    assert (run.updates, run.large, run.ends, run.large_ends, run.above) == (
-        len(norms), sum(norms > 0.5), sum(ends), sum((norms > 0.5) & ends), 0)
-    assert 0 < run.large_ends < run.ends < run.updates < run.frames == 3000
+    norms, ends = map(np.array, zip(*norms_and_ends))
+    large = norms > 0.5
+    assert 0 < run.large_ends < run.ends < run.updates < run.frames
+    assert run.updates == len(norms)
+    assert (run.large, run.ends, run.large_ends) == (sum(large), sum(ends), sum(large & ends))
+    assert run.above == 0  # the limit, which is infinite
 
 
-@pytest.mark.parametrize("which, clipped_if_end", [
-    ("all", {True, False}), ("end", {True}), ("no end", {False})])
-def test_clipping_py_clips_only_the_updates_it_is_told_to(applied, which, clipped_if_end):
-    """All, those with the end of an episode, or the others: after that, no norm exceeds 0.25."""
+@pytest.mark.parametrize("which, end_clipped, others_clipped", [
+    ("all", True, True), ("end", True, False), ("no end", False, True)])
+def test_clipping_py_clips_only_the_updates_it_is_told_to(
+        norms_and_ends, which, end_clipped, others_clipped):
+    """All, those with the end of an episode, or the others: of what is clipped, no norm exceeds
+    0.25 (but for rounding)."""
     clipping.run(0, which, limit=0.25)
-    norms, ends = map(np.array, zip(*applied))
-    for end in True, False:
-        assert (norms[ends == end].max() <= 0.2501) == (end in clipped_if_end)
+    norms, ends = map(np.array, zip(*norms_and_ends))
+    assert (norms[ends].max() < 0.251) == end_clipped
+    assert (norms[~ends].max() < 0.251) == others_clipped
 
 
 def test_forgetting_py_evaluates_from_2000_frames_on():
@@ -126,7 +136,8 @@ def test_forgetting_py_keeps_scores_and_shares(monkeypatch, restored_constants):
     """Of 6000 frames, the evaluations after 2000 and 4000 are kept; a last one may be missing. The
     thread never switches worlds, so all its episodes are in one."""
     monkeypatch.setattr(forgetting, "FRAMES", 6000)
-    found = forgetting.record(0, 1, two_worlds.Environment, 10 ** 6)
+    found = forgetting.record(seed=0, workers=1, environment_class=two_worlds.Environment,
+                              block=10 ** 6)  # episodes to a world, so it never switches
     *scores, share = np.array(found).T  # in each world, and the share of episodes in world 1
     assert len(found) == 2
     assert all(8 <= x <= 200 for x in np.ravel(scores))  # no episode is shorter than 8 steps
@@ -140,17 +151,18 @@ def test_forgetting_py_counts_an_episode_where_it_was_played(monkeypatch, restor
     monkeypatch.setattr(forgetting, "EVERY", 1)
     monkeypatch.setattr(forgetting.Progress, "due", 1)
     monkeypatch.setattr(forgetting, "FRAMES", 200)
-    _, _, in_world_1 = np.transpose(forgetting.record(0, 1, two_worlds.Environment, 3))
-    first = in_world_1[0]
-    assert in_world_1[:6].tolist() == 3 * [first] + 3 * [1 - first]
+    found = forgetting.record(seed=0, workers=1, environment_class=two_worlds.Environment, block=3)
+    _, _, in_world_1 = np.transpose(found)
+    first, other = in_world_1[0], 1 - in_world_1[0]
+    assert in_world_1[:6].tolist() == 3 * [first] + 3 * [other]
 
 
 def test_forgetting_py_goes_on_where_it_stopped(monkeypatch, tmp_path):
-    """Ctrl-C ends the first attempt in its third seed. The two before it are kept, and the second
-    attempt records only the others."""
+    """Ctrl-C ends the first attempt in seed 2. Seeds 0 and 1 are kept, and the second attempt
+    records only the others."""
     def record(seed, *how):
         seeds.append(seed)
-        if seeds.count(2) == 1:
+        if seeds.count(2) == 1:  # the first time
             raise KeyboardInterrupt
         return [[seed]]
     seeds, cases = [], len(forgetting.CASES)
@@ -173,7 +185,8 @@ def test_forgetting_py_sums_up_a_run():
     run = np.stack([np.full(49, 200), other, frames <= 30_000], axis=1)
     [played], [good], [worse] = forgetting.summarize(run[np.newaxis])
     assert (played, good) == (32_000, 42_000)
-    assert worse == pytest.approx((10 * 200 + 20 * 10) / 30)  # evaluations from 40,000 frames on
+    # From 40,000 to 98,000 frames there are 30 evaluations: 10 good ones, 20 bad ones.
+    assert worse == pytest.approx((10 * 200 + 20 * 10) / 30)
 
 
 def test_ctrl_c_ends_benchmark_py_without_a_traceback(monkeypatch):
@@ -196,28 +209,33 @@ def test_exercises_are_measured_only_by_number(monkeypatch, capsys):
 def test_a_measurement_goes_on_where_it_was_interrupted(tmp_path):
     """Only what is missing is measured: run 0 of each case, then run 1, and so on. Here Ctrl-C ends
     the first attempt at its third run, and the two before it are kept."""
-    path, wanted = tmp_path / "data.json", {"a": 4, "b": 3, "c": 1}
+    def measure(case, i):
+        calls.append((case, i))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return [i]
+    path, wanted, calls = tmp_path / "data.json", {"a": 4, "b": 3, "c": 1}, []
     run_statistics.keep({"a": [[0], [1]], "b": [[0]]}, path)
-    measure = unittest.mock.Mock(side_effect=[[0], [1], KeyboardInterrupt, [2], [2], [3]])
     with pytest.raises(KeyboardInterrupt):
         run_statistics.measure_missing(path, wanted, measure)
     for _ in range(2):  # the second time, nothing is missing
         run_statistics.measure_missing(path, wanted, measure)
-    assert [call.args for call in measure.call_args_list] == [
-        ("c", 0), ("b", 1), ("a", 2), ("a", 2), ("b", 2), ("a", 3)]
+    assert calls == [("c", 0), ("b", 1), ("a", 2), ("a", 2), ("b", 2), ("a", 3)]
     found = {"a": [[0], [1], [2], [3]], "b": [[0], [1], [2]], "c": [[0]]}
     assert run_statistics.load(path) == found
 
 
 def test_the_interval_has_the_ratios_that_wilcoxon_doesnt_reject(rng):
-    """SciPy tests ratios near the bounds, one by one. In the middle is the one that it would reject
-    last."""
+    """SciPy tests ratios just inside and outside its bounds. The middle is the one that it would
+    reject last."""
     x, y = rng.uniform(1e4, 1e5, (2, 20))
     middle, low, high = run_statistics.ratio(x, y)
-    p = {ratio: stats.wilcoxon(np.log(x / (ratio * y))).pvalue
-         for ratio in (0.999 * low, 1.001 * low, middle, 0.999 * high, 1.001 * high)}
-    assert [p_of_ratio < 0.05 for p_of_ratio in p.values()] == [True, False, False, False, True]
-    assert p[middle] > 0.95
+
+    def p(ratio):
+        return stats.wilcoxon(np.log(x / (ratio * y))).pvalue
+    assert p(0.999 * low) < 0.05 <= p(1.001 * low)
+    assert p(1.001 * high) < 0.05 <= p(0.999 * high)
+    assert p(middle) > 0.95
 
 
 def test_p_values_are_corrected_by_holms_method():
@@ -227,11 +245,11 @@ def test_p_values_are_corrected_by_holms_method():
 
 
 def test_runs_with_the_same_seeds_are_compared_in_pairs():
-    """Each run of the first group is a little longer than the second's with the same seed. The
-    groups as such hardly differ. Two runs that never learned are equal, and two pairs in which
-    only one did, first the one and then the other, cancel out."""
-    pairs = [(1.05 * frames, frames) for frames in np.geomspace(1e4, 1e5, 20)]
-    pairs += [(np.inf, np.inf), (np.inf, 1e4), (1e4, np.inf)]
+    """Each run of the first group is a little longer than the second's with the same seed, though
+    the groups as such hardly differ. An infinite number is a run that never learned."""
+    longer = [(1.05 * frames, frames) for frames in np.geomspace(1e4, 1e5, 20)]
+    equal_pair, cancel_out = [(np.inf, np.inf)], [(np.inf, 1e4), (1e4, np.inf)]
+    pairs = longer + equal_pair + cancel_out
     found = run_statistics.compare_all({"a case": np.transpose(pairs)})
     middle, low, high, p = found["a case"]
     assert middle == pytest.approx(1.05)
@@ -240,8 +258,8 @@ def test_runs_with_the_same_seeds_are_compared_in_pairs():
 
 
 def test_a_curve_is_the_mean_of_the_latest_fifty_scores():
-    """Here episode i has score i and ends after 100·i frames. Ten have ended after 1,000 frames,
-    and after 6,000 the latest fifty are numbers 11 to 60. Then the run has learned."""
+    """Here episode i has score i and ends after 100·i frames. After 6,000 the run has learned."""
     means = measure_exercises.curve([(100 * i, i) for i in range(1, 81)], learned=6001)
-    assert means[[1, 6]] == pytest.approx([5.5, 35.5])
+    assert means[1] == pytest.approx(np.mean(range(1, 11)))  # 1000 frames: ten episodes
+    assert means[6] == pytest.approx(np.mean(range(11, 61)))
     assert np.isnan(means[0]) and np.isnan(means[7:]).all()

@@ -31,10 +31,10 @@ def memory_pendulum_numpy(w, s):
     (memory, memory_numpy, 64), (memory_pendulum, memory_pendulum_numpy, 256)])
 def test_networks_with_memory_equal_numpy(restored_constants, rng, variant, in_numpy, remembered):
     """From three successive states, each variant computes NumPy's memory, policy and V. It starts
-    with the memory of the first state; that of the others, here 9, makes no difference."""
+    with what the first state remembers."""
     variant.configure()
     s = rng.normal(size=(3, a3c.NUM_STATES))
-    s[1:, -remembered:] = 9
+    s[1:, -remembered:] = 9  # what the others remember must be ignored
     assert_network_equals(variant.Server, variant.Brain, in_numpy, s, rng)
 
 
@@ -45,7 +45,7 @@ def test_variants_with_memory_see_positions_but_no_velocities(
         restored_constants, variant, environment_class, positions):
     """Otherwise they would need no memory."""
     variant.configure()
-    agent = unittest.mock.Mock(**{"brain.server.seen": 2})
+    agent = unittest.mock.Mock(**{"brain.server.seen": 2})  # numbers that the network sees
     environment = environment_class(agent, unittest.mock.Mock())
     partly, _ = environment.env.reset(seed=7)
     whole, _ = a3c.gym.make(a3c.ENV).reset(seed=7)
@@ -62,7 +62,7 @@ def test_samples_hold_the_memory_of_their_episode(build):
         environment.run()
         s, _, _, s_, _ = map(np.array, zip(*brain.train_queue))
         brain.train_queue.clear()
-        before, after = s[:, 2:], s_[:, 2:]  # what is remembered; two numbers are seen
+        before, after = s[:, 2:], s_[:, 2:]  # what is remembered, after two numbers that are seen
         assert not before[0].any() and equal(s[1:], s_[:-1])
         policy_and_memory, _ = memory_numpy(built.values(brain.weights), s)
         wanted = policy_and_memory[:, a3c.NUM_ACTIONS:]
@@ -78,7 +78,7 @@ def test_a_thread_remembers_only_what_it_plays(build):
     one.policy(np.ones(2))
     remembered = one.remembered.copy()
     other.policy(np.zeros(2))
-    one.brain.predict_p(np.zeros((1, 66)))  # 2 numbers that are seen, 64 that are remembered
+    one.brain.predict_p(np.zeros((1, a3c.NUM_STATES)))
     assert remembered.any() and np.array_equal(one.remembered, remembered)
 
 
@@ -86,14 +86,15 @@ def test_evaluations_and_films_begin_without_memory(build):
     """An episode doesn't begin with what the last one left: neither in a new environment, as for a
     film, nor in the thread's own."""
     environment = build(memory).tester.environment
-    agent, before = environment.agent, []  # what it remembers before each step
+    agent, remembered = environment.agent, []  # before each step
 
     def policy(s, really=agent.policy):
-        before.append(agent.remembered)
+        remembered.append(agent.remembered)
         return really(s)
     agent.policy = policy
     agent.brain.pull_parameter_server()
     for env in environment.make(), environment.env, environment.make():
-        before.clear()
+        remembered.clear()
         environment.play(env)
-        assert before[1].any() and not before[0].any()
+        first, second, *_ = remembered
+        assert not first.any() and second.any()

@@ -51,24 +51,30 @@ def test_pendulums_loss_and_its_gradients_equal_numpy(restored_constants, rng, d
         np.testing.assert_allclose(g, wanted, rtol=1e-4, atol=1e-6)
 
 
+MEANS, SPREADS = [1, -1.75], [0.1, 0.3]
+
+
 def two_torques(seed):
-    """An agent whose torques have these means, and then these spreads, in every state."""
+    """An agent whose two torques have MEANS and SPREADS in every state."""
     brain = unittest.mock.Mock()
-    brain.predict_p.return_value = np.array([[1, -1.75, 0.1, 0.3]])
+    brain.predict_p.return_value = np.array([[*MEANS, *SPREADS]])
     return pendulum.Agent(brain, random.Random(seed))
 
 
-def test_torques_are_drawn_and_greedy_ones_are_the_mean(monkeypatch):
-    """Evaluations use the mean of the torques. Those to learn from are drawn around it with the
-    policy's spread, and not cut at 2, because the loss needs the probability of what was drawn."""
+def test_greedy_torques_are_the_mean(monkeypatch):
     monkeypatch.setattr(a3c, "NUM_ACTIONS", 4)  # means and spreads of two torques
-    agent, s = two_torques(seed=0), np.ones(3)
-    greedy = agent.act_greedily(s)
-    assert greedy.dtype == np.float32 and greedy.tolist() == [1, -1.75]
-    drawn = np.array([agent.act(s, 0) for _ in range(5000)])
-    assert drawn.dtype == np.float32 and drawn.min() < -2  # not cut
-    np.testing.assert_allclose(drawn.mean(axis=0), [1, -1.75], atol=0.03)
-    np.testing.assert_allclose(drawn.std(axis=0), [0.1, 0.3], rtol=0.06)
+    greedy = two_torques(seed=0).act_greedily(np.ones(3))
+    assert greedy.dtype == np.float32 and greedy.tolist() == MEANS
+
+
+def test_torques_are_drawn_with_the_policys_spread(monkeypatch):
+    """They aren't cut at 2, because the loss needs the probability of what was drawn."""
+    monkeypatch.setattr(a3c, "NUM_ACTIONS", 4)  # means and spreads of two torques
+    agent = two_torques(seed=0)
+    drawn = np.array([agent.act(np.ones(3), frame=0) for _ in range(5000)])
+    assert drawn.dtype == np.float32 and drawn.min() < -2
+    np.testing.assert_allclose(drawn.mean(axis=0), MEANS, atol=0.03)
+    np.testing.assert_allclose(drawn.std(axis=0), SPREADS, rtol=0.06)
 
 
 def test_the_seed_decides_pendulums_torques():
@@ -87,7 +93,7 @@ def test_pendulums_rewards_are_scaled(build):
 def test_pendulum_is_evaluated_over_a_hundred_episodes(restored_constants, monkeypatch, capsys):
     """Single episodes vary so much that ten would be too few. Here any policy reaches the
     threshold, and a fixed score stands for each episode that the test thread plays."""
-    monkeypatch.setitem(pendulum.TASK, "LEARNED_MEAN", -5000)
+    monkeypatch.setitem(pendulum.TASK, "LEARNED_MEAN", -5000)  # so any policy passes
     monkeypatch.setattr(pendulum.Environment, "play", lambda self, env: -150.0)
     assert pendulum.main("--render none --workers 1 --test-episodes 1".split()) == LEARNED
     assert "\nEvaluation: mean -150.0 of 100 episodes\n" in capsys.readouterr().out

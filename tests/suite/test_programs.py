@@ -95,11 +95,12 @@ def test_programs_can_be_configured_in_turn(monkeypatch, classes_for_main):
         return a3c.constants()
     monkeypatch.setattr(a3c, "LOSS_V", 0.25)
     before = a3c.constants()
-    programs, own = (memory, pong, memory_pendulum, pendulum, two_worlds), {}
+    programs = memory, pong, memory_pendulum, pendulum, two_worlds
+    alone = {program: constants(program) for program in programs}
+    assert all(own["LOSS_V"] == 0.25 for own in alone.values())
     for earlier, program in itertools.product((clipped, *programs), programs):
         constants(earlier)
-        now = constants(program)
-        assert now == own.setdefault(program, now) and now["LOSS_V"] == 0.25
+        assert constants(program) == alone[program]
     assert constants(clipped) == before  # it changes none
 
 
@@ -107,7 +108,9 @@ def test_programs_can_be_configured_in_turn(monkeypatch, classes_for_main):
     (memory, a3c, "N_STEP_RETURN", 2, "N_STEP_RETURN must be 1"),
     (memory, memory.Positions, "positions", [0, 1, 2], r"shape \(3,\), but .* `seen` is 2"),
     (pendulum, a3c, "NUM_ACTIONS", 4, r"shape \(1,\), but NUM_ACTIONS, .* is 4"),
-    (pendulum, a3c, "NUM_STATES", 2, "state_scale has 3 numbers, but NUM_STATES is 2")])
+    (pendulum, a3c, "NUM_STATES", 2, "state_scale has 3 numbers, but NUM_STATES is 2")],
+    ids=["two rewards with GAE", "three positions for two", "numbers of two torques for one",
+         "two numbers of a state for three"])
 def test_unfit_settings_are_refused_in_one_line(
         monkeypatch, capsys, classes_for_main, variant, owner, name, value, error):
     """Who changes a variant's setting, but not what has to fit it, is told so."""
@@ -190,14 +193,19 @@ def test_normalized_py_sums_up_what_is_trained_with(normalized, fake_ray, progra
     np.testing.assert_allclose(squares, 1 + sum(add(s ** 2, axis=0) for s in batches), 1e-3, 1e-3)
 
 
+def sums_of_100_states(mean, spread):
+    """Their number, their sum and the sum of their squares."""
+    return 100 * np.array([np.ones(4), mean, mean ** 2 + spread ** 2])
+
+
 def test_the_policy_of_normalized_states_equals_numpy(normalized, rng):
     """With your_own.md's normalized.py, the network sees each number of a state in standard
     deviations from its mean, five at most."""
-    built = Built(0, server_class=normalized[0], brain_class=normalized[1])
+    server_class, brain_class = normalized
+    built = Built(0, server_class=server_class, brain_class=brain_class)
     sums, *weights = built.server.weights
     mean, spread = np.array([0.1, 0.2, 0.3, 0.4]), np.array([2, 1, 0.5, 0.1])
-    of_100_states = 100 * np.array([[1] * 4, mean, mean ** 2 + spread ** 2])  # count, sum, squares
-    set_values(built.server.session, [sums], [of_100_states])
+    set_values(built.server.session, [sums], [sums_of_100_states(mean, spread)])
     brain, s = built.tester.environment.agent.brain, rng.normal(size=(5, 4))
     brain.pull_parameter_server()
     p, _ = forward(built.values(weights), ((s - mean) / spread).clip(-5, 5))
@@ -206,21 +214,21 @@ def test_the_policy_of_normalized_states_equals_numpy(normalized, rng):
 
 def test_normalized_states_go_into_the_landers_network(normalized, monkeypatch, rng):
     """The page's program for LunarLander has two layers of tanh units, whose π equals NumPy's. Here
-    its states are CartPole's."""
-    server, brain = normalized
-    module = types.SimpleNamespace(Server=server, Brain=brain)
+    its states are CartPole's, which the network sees in standard deviations of one half."""
+    server_class, brain_class = normalized
+    module = types.SimpleNamespace(Server=server_class, Brain=brain_class)
     monkeypatch.setitem(sys.modules, "normalized", module)
     lander = shown("class Network", __name__="lander")
-    built = Built(0, server_class=lander["Server"], brain_class=brain)
+    built = Built(0, server_class=lander["Server"], brain_class=brain_class)
     sums, *weights = built.server.weights
-    seen = np.array([[4.0], [0], [1]]) * np.ones(a3c.NUM_STATES)
-    set_values(built.server.session, [sums], [seen])
-    first, second, actor, critic = zip(*[iter(built.values(weights))] * 2)
-    s = rng.normal(size=(5, a3c.NUM_STATES))  # in standard deviations, twice as large
-    h = np.tanh(layer(np.tanh(layer(2 * s, *first)), *second))
+    set_values(built.server.session, [sums], [sums_of_100_states(np.zeros(4), np.full(4, 0.5))])
+    w, s = built.values(weights), rng.normal(size=(5, 4))
+    h = np.tanh(layer(s / 0.5, *w[:2]))
+    h = np.tanh(layer(h, *w[2:4]))
+    wanted = softmax(layer(h, *w[4:6]), axis=1)
     brain = built.tester.environment.agent.brain
     brain.pull_parameter_server()
-    np.testing.assert_allclose(brain.predict_p(s), softmax(layer(h, *actor), axis=1), 1e-4)
+    np.testing.assert_allclose(brain.predict_p(s), wanted, 1e-4)
 
 
 @pytest.mark.parametrize("program", [synchronous, distributed])
@@ -234,7 +242,8 @@ def test_a_layer_without_gradients_does_no_harm(fake_ray, program):
     status, server = run_main("--max-frames", 50, main=program.main, server_class=Server)
     before, after = server.first, server.session.run(server.weights)
     moved = [not np.array_equal(*arrays) for arrays in zip(before, after)]
-    assert status == NOT_LEARNED and moved == [False, False, True, True, True, True, True, True]
+    unused, others = moved[:2], moved[2:]
+    assert status == NOT_LEARNED and not any(unused) and all(others)
 
 
 # Threads
@@ -254,7 +263,8 @@ AGENT, BRAIN = "environment.agent", "environment.agent.brain"
 def test_if_any_thread_fails_all_end(build, program, name, path, method):
     """One thread fails at its fourth call of this method (the test thread in an evaluation), and
     none is left waiting, which `built.run` checks."""
-    built = build(program, learners=3, LEARNED_MEAN=5 if name == "test_thread" else 199)
+    soon_reached = {"LEARNED_MEAN": 5} if name == "test_thread" else {}
+    built = build(program, learners=3, **soon_reached)
     [worker] = [worker for worker in (built.tester, *built.learners) if worker.name == name]
     owner = operator.attrgetter(path)(worker)
     four_calls = [unittest.mock.DEFAULT] * 3 + [ValueError("on purpose")]

@@ -47,8 +47,9 @@ def test_age_is_the_number_of_others_updates_since_the_pull(recording):
 def test_the_table_of_ages_is_computed_from_updates(monkeypatch):
     """Of five gradients, three are fresh, one is 25 and one 3 updates old. "Old" is more than 20. A
     pull doesn't count."""
-    events = [timeline.Event(seconds=0, thread=0, pulled=100 - age, made=100 + 1)
+    newest = 100  # version of the weights, when each update is made
+    events = [timeline.Event(seconds=0, thread=0, pulled=newest - age, made=newest + 1)
               for age in (0, 0, 0, 25, 3)]
-    pull = timeline.Event(seconds=0, thread=0, pulled=100, made=0)
+    pull = timeline.Event(seconds=0, thread=0, pulled=newest, made=0)
     monkeypatch.setattr(timeline, "record", lambda *args: [pull, *events])
     assert timeline.summarize() == timeline.Ages(mean=5.6, fresh=60, old=20)

@@ -34,14 +34,17 @@ def test_world_minus_1_exchanges_the_actions(environment):
 
 
 def test_a_learner_changes_its_world_every_few_episodes(monkeypatch, environment):
-    """It changes after every three of its own episodes here. Its first world is drawn by chance."""
+    """Here after every three of its own."""
     monkeypatch.setattr(two_worlds, "EPISODES", 3)
     worlds = []
     for _ in range(7):
         environment.run()
         worlds.append(environment.env.unwrapped.world)
-    first = worlds[0]
-    assert worlds == [first, first, first, -first, -first, -first, first]
+    first, other = worlds[0], -worlds[0]
+    assert worlds == 3 * [first] + 3 * [other] + [first]
+
+
+def test_a_threads_first_world_is_drawn_by_chance(environment):
     others = [two_worlds.Environment(environment.agent, environment.progress) for _ in range(20)]
     assert {other.world for other in others} == {1, -1}
 
