@@ -228,8 +228,8 @@ class LocalBrain:
         self._pull()
 
     def push_parameter_server(self):
-        """Copy my weights to the server. Only the test thread does so, when no learner is left
-        but those that hang. (`train_push` pushes something else: a sample.)"""
+        """Copy my weights to the server. Only the test thread does so, once every learner has ended
+        or hangs. (`train_push` pushes something else: a sample.)"""
         self._push()
 
     def update_parameter_server(self):
@@ -388,8 +388,8 @@ class Worker_thread:
                 self.progress.stop()  # the run is over when the test thread has finished
         except Stopped:
             pass
-        except BaseException as error:  # also if something calls sys.exit
-            if not self.progress.interrupted:  # Ctrl-C also ends ffmpeg, whose film then fails
+        except BaseException as error:  # even the SystemExit of sys.exit
+            if not self.progress.interrupted:  # Ctrl-C also ends ffmpeg
                 self.progress.stop(error, self.name)
         finally:
             self.progress.thread_ended(self.name)
@@ -414,8 +414,8 @@ class Worker_thread:
         show_episodes(self.environment, progress.options)
 
     def evaluate(self):
-        """Pull the server's weights and play greedy episodes with them. If the mean score is high
-        enough, push them back, because a learner may have finished an update after the pull."""
+        """Pull the server's weights and play episodes with the most likely actions. If their mean
+        score is high enough, push the weights back: a learner may have updated after the pull."""
         progress, environment = self.progress, self.environment
         brain = environment.agent.brain
         say(f"Threshold reached: mean {np.mean(progress.recent):.1f} of the last "
@@ -527,7 +527,7 @@ class Progress:
             raise Stopped
 
     def stop(self, error=None, name=None):
-        """Make all threads raise Stopped. error: why, if something failed. name: what
+        """Make all threads raise Stopped. error: what was raised, if anything failed. name: what
         failed, a thread or "saving"."""
         with self.changed:
             self.stopped = True
@@ -568,11 +568,11 @@ def main(argv=None, server_class=ParameterServer, brain_class=LocalBrain, agent_
          environment_class=Environment, worker_class=Worker_thread):
     """Learn, then show the policy (§3.1, whose steps are M0 to M3). argv: the words of a command
     line; None means this program's own. Returns the exit status: 0 learned, 1 not learned, 130
-    interrupted by Ctrl-C or `kill`. Raises SystemExit if an option is wrong, after --help, or if
-    one of the threads fails with an OSError (a file can't be written, say), and RuntimeError if it
-    fails otherwise.
+    interrupted by Ctrl-C or `kill`. Raises SystemExit after --help, for a wrong option, or if a
+    thread fails with an OSError (a file can't be written, say). Any other failure of a thread
+    raises RuntimeError.
 
-    Another task or method: change this module's constants, and pass subclasses of these classes."""
+    For another task or method, change this module's constants and pass subclasses."""
     options = parse(argv)
     progress = Progress(options)
     with signals_stop(progress):
@@ -666,7 +666,7 @@ def open_session():
     config = tf.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
     config.device_count["GPU"] = 0
     config.experimental.executor_type = "SINGLE_THREADED_EXECUTOR"  # no queues for its operations
-    config.graph_options.rewrite_options.disable_meta_optimizer = True  # delays the start
+    config.graph_options.rewrite_options.disable_meta_optimizer = True  # it delays the start
     return tf.Session(config=config)
 
 
@@ -714,8 +714,8 @@ def run_program(main):
 
 
 class Checkpoint:
-    """Saves the server's variables in the folder of --checkpoint, and continues from what it
-    holds. Without that option it does nothing."""
+    """Saves the server's variables in the folder of --checkpoint, and continues from what that
+    holds. Without the option it does nothing."""
     def __init__(self, server):
         self.session, self.progress = server.session, server.progress
         self.folder, self.play = self.progress.options.checkpoint, self.progress.options.play
@@ -725,8 +725,8 @@ class Checkpoint:
             self.saver = tf.train.Saver(self.variables, save_relative_paths=True)
 
     def restore(self):
-        """Continue from the latest checkpoint, if there is one. Its frames count for ε,
-        but not towards --max-frames."""
+        """Continue from the latest checkpoint, if there is one. Its frames lower ε, but don't use
+        up --max-frames."""
         if self.folder is None:
             return
         try:
@@ -783,7 +783,7 @@ def prepare_folder(option, folder):
 
 def prepare_films(progress):
     """Find out, before anything is learned, whether films can be made and whether a window can
-    open. If none can, SDL (with which pygame draws) gets a driver that needs no screen."""
+    open. If it can't, SDL (with which pygame draws) gets a driver that needs no screen."""
     options = progress.options
     options.window = False
     if options.render == "none":
@@ -842,11 +842,11 @@ def parse(argv):
     add("--workers", type=int, default=N_WORKERS, metavar="N",
         help="learning threads (default: %(default)s)")
     add("--seed", type=int, default=random.randrange(2 ** 32), metavar="N",
-        help="same seed, same run, but only with --workers 1")
+        help="makes runs repeatable, but only with --workers 1")
     add("--max-frames", type=int, default=MAX_FRAMES, metavar="N",
         help="give up after N frames (default: %(default)s)")
     add("--render", choices=("auto", "human", "video", "none"), default="auto",
-        help="video: film test episodes; human: also show them; auto: human if a window can open")
+        help="video: film test episodes; human: also show them; auto: human if possible")
     add("--test-episodes", type=int, default=3, metavar="N",
         help="episodes to play at the end (default: %(default)s)")
     add("--checkpoint", metavar="DIR", help="save in DIR, and continue from what it holds")
@@ -860,8 +860,6 @@ def parse(argv):
         options.workers = 0
         if options.checkpoint is None:
             parser.error("argument --play: needs --checkpoint DIR")
-        if not os.path.isdir(options.checkpoint):
-            parser.error(f"argument --checkpoint: there is no folder {options.checkpoint!r}")
     elif options.checkpoint is not None:
         prepare_folder("--checkpoint", options.checkpoint)
     if options.logdir is not None:

@@ -45,7 +45,7 @@ def main():
         for name, first in ("average from 1", [1, 1]), ("average = gradient²", squares):
             session.run([biases.initializer, average.assign(first)])
             session.run(update)
-            print(f"{'step, ' + name:25} {session.run(biases)[1]:8.4f}")
+            print(f"{'move, ' + name:25} {session.run(biases)[1]:8.4f}")
 
 
 if __name__ == "__main__":

@@ -430,7 +430,6 @@ FAULTS = {
         ("prepare_folder", "(OSError, ", "(ValueError, "),
         ("prepare_folder", "not tf.gfile.Glob(folder)", "False"),
         ("parse", "allow_abbrev=False", "allow_abbrev=True"),
-        ("parse", "not os.path.isdir(options.checkpoint)", "False"),
         ("parse", 'prepare_folder("--checkpoint", options.checkpoint)', "pass"),
         ("parse", 'prepare_folder("--logdir", options.logdir)', "pass")],
     "test_a_checkpoint_of_another_network_is_refused": [

@@ -147,7 +147,7 @@ def test_check_py_says_what_is_wrong_with_a_round(says, answer, verdict):
     (0.6, 0, 0.4, 0, "none, which gives 0.4 or 0."),
     (0.6, 0.4, 0.24, 0.24, "With b = 0.4 each draw gives 0.24."),
     (0.6, 0.6, 0.16, 0.36, "V is 0.6, which gives 0.16 or 0.36:"),
-    (0.9, 0.9, 0.01, 0.81, "With π(right) = 0.9 it does harm: V gives 0.01 or 0.81,"),
+    (0.9, 0.9, 0.01, 0.81, "With π(right) = 0.9, V does harm: it gives 0.01 or 0.81,"),
     (0.9, 0, 0.1, 0, "against 0.1 or 0 without.")])
 def test_the_numbers_of_the_exercise_by_hand_are_correct(p, b, if_right, if_left, words):
     """The lesson's exercise on baselines: b is subtracted from each return. π(right) is p, and

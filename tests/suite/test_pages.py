@@ -168,7 +168,7 @@ def test_methods_that_you_may_override_exist():
 
 
 @pytest.mark.parametrize("name, begins", [
-    ("print_update", "(?:target  |step,)"), ("print_episode", "step  ")])
+    ("print_update", "(?:target  |move,)"), ("print_episode", "step  ")])
 def test_the_lesson_shows_what_its_programs_print(name, begins):
     """print_update.py and print_episode.py print the README's tables."""
     words = re.search(rf"`python (tests/lesson/{name}\.py[^`]*)`", SENTENCES)[1].split()
