@@ -62,11 +62,11 @@ def film_rows(episodes):
 
 def record_networks(seed):
     """One network at three times, and how it plays. For the pages we chose a run in which V of the
-    halfway network sinks before nearly all of its falls."""
+    partly trained network sinks before nearly all of its falls."""
     with tempfile.TemporaryDirectory() as folder:
         server = learn(seed, "--checkpoint", folder, *HALF_WAY)
         found = {"untrained": (0, server.first)}
-        found["halfway"] = server.progress.frames, server.session.run(server.weights)
+        found["partly trained"] = server.progress.frames, server.session.run(server.weights)
         server = learn(seed, "--checkpoint", folder)
         found["learned"] = server.progress.frames, server.session.run(server.weights)
     arrays, data, rng = {}, {}, np.random.default_rng(seed)
@@ -138,9 +138,9 @@ def rollouts(weights, rng, state, number):
 
 
 def record_rollouts(seed):
-    """Many episodes that go on from one state, with the halfway network. For the pages we chose a
-    state in which both actions are tried often, but not equally."""
-    s, (_, weights) = STATE, networks()["halfway"]
+    """Many episodes that go on from one state, with the partly trained network. For the pages we
+    chose a state in which both actions are tried often, but not equally."""
+    s, (_, weights) = STATE, networks()["partly trained"]
     r, v, dlogp = rollouts(weights, np.random.default_rng(seed), s, ROLLOUTS)
     returns = r @ GAMMA ** np.arange(r.shape[1])
     # The five rewards before V are 0, because no episode ends so soon.

@@ -31,10 +31,10 @@ def load(name):
 
 
 def networks():
-    """{"untrained", "halfway" or "learned": (frames, weights)}, all of one run."""
+    """{"untrained", "partly trained" or "learned": (frames, weights)}, all of one run."""
     data = load("networks")
     return {name: (int(data[f"{name} frames"]), [data[f"{name} {i}"] for i in range(6)])
-            for name in ("untrained", "halfway", "learned")}
+            for name in ("untrained", "partly trained", "learned")}
 
 
 def smooth(points, n=200):
