@@ -194,7 +194,8 @@ def draw_baseline():
                    f"▼ mean {push.mean():.4f}, standard error {push.std() / len(push) ** 0.5:.4f}",
                    ha="right", va="top", transform=panel.transAxes)
         panel.set(xlim=(-0.42, 0.9), ylim=(0, 50), xticks=[-0.4, -0.2, 0, 0.2, 0.4, 0.6, 0.8])
-    [[_, right]], _ = forward(networks()["partly trained"][1], load("rollouts")["state"][np.newaxis])
+    _, weights = networks()["partly trained"]
+    [[_, right]], _ = forward(weights, load("rollouts")["state"][np.newaxis])
     panels[0].text(-0.24, 11, f"right drawn\n({100 * right:.0f}%)", ha="center")
     panels[0].text(0.52, 5, "left drawn", ha="center")
     panels[1].set_ylabel("% of samples")

@@ -34,7 +34,8 @@ def test_every_picture_is_drawn_without_tensorflow(tmp_path):
 
 def test_translations_keep_lines_numbers_and_symbols():
     """Only words are translated."""
-    assert translate("partly trained\n12,078 frames\nV(s_)", "ja") == "学習途中\n12,078 フレーム\nV(s_)"
+    lines = "partly trained\n12,078 frames\nV(s_)"
+    assert translate(lines, "ja") == "学習途中\n12,078 フレーム\nV(s_)"
     assert translate("standard deviation 0.12", "ja") == "標準偏差 0.12"
 
 
