@@ -6,7 +6,7 @@ A fault: the function or setting ("" is the whole script), what stands in it, an
 
 FAULTS = {
     # test_advantages.py
-    "test_generalized_advantages_equal_their_sums": [
+    "test_the_loss_with_gae_is_that_with_summed_advantages": [
         ("advantages.GAE.build_loss", "later >= 0", "later > 0"),
         ("memory.Brain.build_loss", "p[:, :a3c.NUM_ACTIONS]", "p")],
     "test_returns_reach_to_their_segments_end": [
@@ -25,7 +25,7 @@ FAULTS = {
         ("Agent.act_greedily", "return p.index(max(p))", "return self.explore(p, 10 ** 9)"),
         ("Agent.policy", "s[np.newaxis]", "s")],
     # test_clipped.py
-    "test_play_says_nothing_of_a_rate": [
+    "test_play_says_nothing_of_a_falling_rate": [
         ("clipped.FallingRate.initialize", " and not self.progress.options.play", "")],
     "test_clipped_updates_with_a_falling_rate_equal_numpy": [
         ("clipped.Clipping.build_update", "self.max_norm", "1e9")],
@@ -59,7 +59,8 @@ FAULTS = {
         ("distributed.Supervisor.start", "progress.options.workers = ", "_ = ")],
     "test_updates_through_a_worker_equal_those_of_threads": [
         ("distributed.ServerProcess.__init__", "load(self.server, values)", "pass"),
-        ("distributed.ServerCopy.initialize", "load(self, values)", "pass"),
+        ("distributed.ServerCopy.initialize", "load(self, values)", "pass")],
+    "test_a_worker_gets_what_others_have_learned": [
         ("distributed.ServerCopy.build_update",
          "return tf.group(*[w.assign(x, read_value=False) for w, x in zip(self.weights, weights)])",
          "with tf.control_dependencies(weights): return super().build_update(gradients)")],
@@ -134,7 +135,7 @@ FAULTS = {
         ("run_program", "signal.signal(number, signal.SIG_IGN)", "pass")],
     "test_ctrl_c_during_the_imports_ends_quietly": [
         ("", "signal.signal(signal.SIGINT, signal.SIG_DFL)", "pass")],
-    "test_ctrl_c_before_the_threads_start": [
+    "test_ctrl_c_before_the_threads_start_changes_nothing_saved": [
         ("Progress.interrupt", "self.interrupted = True", "pass"),
         ("Progress.interrupt", "self.stop()", "pass")],
     "test_a_second_ctrl_c_saves_though_a_thread_hangs": [
@@ -400,7 +401,7 @@ FAULTS = {
         ("Worker_thread.evaluate", "range(EVALUATION_EPISODES)", "range(10)")],
     "test_a_line_is_printed_in_one_piece": [
         ("say", 'print(line + "\\n", end="", flush=True)', "print(line, flush=True)")],
-    "test_a_point_is_the_mean_of_a_batch_at_its_frames": [
+    "test_a_curves_point_is_a_batchs_mean_at_the_frames_so_far": [
         ("Progress.add_to_curves", "self.frames", "self.episodes")],
     "test_scores_and_evaluations_go_to_their_curves": [
         ("Worker_thread.learn", '"mean": mean', '"mean": score')],
@@ -465,7 +466,7 @@ FAULTS = {
         ("synchronous.Server.build_update", "tf.control_dependencies(None)",
          "tf.name_scope(None)"),
         ("synchronous.Server.build_update", '.split("/")[0]', "")],
-    "test_a_server_may_evaluate_part_left_when_initialized": [
+    "test_a_server_may_read_its_schedule_in_initialize": [
         ("synchronous.Server.__init__", "self.frame = 0", "pass")],
     "test_a_seed_repeats_a_run_of_synchronous_learners": [
         ("synchronous.Server.frames", "self.frame", "self.progress.frames")],
@@ -496,7 +497,7 @@ FAULTS = {
         ("two_worlds.Environment.reset", "env.unwrapped.world = ", "env.world = ")],
     # test_worker_thread.py
     "test_a_stop_ends_every_thread": [
-        ("Progress.next_frame", "self.stopped or ", ""),
+        ("Progress.next_frame", 'self.wait_until(lambda: self.phase != "evaluating")', "pass"),
         ("Progress.raise_if_stopped", "raise Stopped", "pass"),
         ("Progress.wait_until", "self.raise_if_stopped()", "pass")],
     "test_learners_wait_during_an_evaluation": [

@@ -14,12 +14,10 @@ import advantages
     (memory, a3c.LocalBrain, [1] * 20, 0.99 * 0.95),
     (memory_pendulum, pendulum.Brain, [[1.0]] * 20, 0.9 * 0.95)],
     ids=["memory", "memory_pendulum"])
-def test_generalized_advantages_equal_their_sums(
+def test_the_loss_with_gae_is_that_with_summed_advantages(
         restored_constants, rng, variant, without_gae, actions, gamma_lambda):
     """The loss and its gradients are those of a brain without GAE whose advantages are the sums
     Σ (γλ)^(u - t)·δᵤ. Of p, which is [π, memory], only π counts."""
-    def loss_and_gradients(terms):
-        return [*terms, *tf.gradients(tf.add_n(terms), [p, v])]
     variant.configure()
     brain = object.__new__(variant.Brain)  # its loss needs no network
     delta = rng.normal(size=20)
@@ -29,7 +27,11 @@ def test_generalized_advantages_equal_their_sums(
         p_and_memory = tf.concat([p, tf.ones([20, 64])], axis=1)  # any memory
         v, a = tf.constant(rng.normal(size=20), tf.float32), tf.constant(actions)
         got = brain.build_loss(p_and_memory, v, a, tf.stop_gradient(v + delta))
-        wanted = without_gae.build_loss(None, p, v, a, tf.stop_gradient(v + advantage))
+        no_self = None  # its loss needs no brain
+        wanted = without_gae.build_loss(no_self, p, v, a, tf.stop_gradient(v + advantage))
+
+        def loss_and_gradients(terms):
+            return [*terms, *tf.gradients(tf.add_n(terms), [p, v])]
         got, wanted = session.run([loss_and_gradients(got), loss_and_gradients(wanted)])
     for x, y in zip(got, wanted, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-4)

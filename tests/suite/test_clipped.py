@@ -52,8 +52,8 @@ def test_clipped_ends_where_its_rate_is_0(monkeypatch, capsys, max_frames, end, 
     assert built.progress.max_frames == end and capsys.readouterr().out == said
 
 
-def test_play_says_nothing_of_a_rate(saved, capsys):
-    """With --play nothing is learned, so a line about a falling rate would mislead."""
+def test_play_says_nothing_of_a_falling_rate(saved, capsys):
+    """Nothing is learned then. (With as many frames, a run that learns begins with such a line.)"""
     capsys.readouterr()
     run_main("--play", "--checkpoint", saved, "--test-episodes", 1, server_class=clipped.Server)
     assert re.fullmatch(r"Test episode 1: .*\n", capsys.readouterr().out)

@@ -97,7 +97,7 @@ def test_ctrl_c_and_sigterm_save_however_often(tmp_path, signals, pause):
 @posix
 @pytest.mark.parametrize("place", ["prepare_films", "open_session", "LocalBrain._build_graph",
                                    "ParameterServer.initialize", "open_curves"])
-def test_ctrl_c_before_the_threads_start(monkeypatch, capfd, saved, place):
+def test_ctrl_c_before_the_threads_start_changes_nothing_saved(monkeypatch, capfd, saved, place):
     """The run ends before its first frame, and what was saved earlier stays."""
     def press(*args):
         signal.raise_signal(signal.SIGINT)

@@ -170,8 +170,8 @@ def test_a_wrong_number_of_actions_is_noticed(monkeypatch, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_actions_that_cannot_be_counted_may_pass():
-    """Such as torques."""
+def test_the_number_of_actions_isnt_checked_if_they_are_torques():
+    """Only discrete actions can be counted, and compared with NUM_ACTIONS."""
     class Uncountable(a3c.Environment):
         def make(self, render_mode=None):
             env = EndsAt()

@@ -39,18 +39,19 @@ def test_ratios_in_an_answer_are_those_of_its_exercise(capsys):
     """A ratio such as "1.90 times the frames (1.71 to 2.10)" in an exercise's answer is what
     measure_exercises.py prints for this exercise, or for it and others together."""
     measure_exercises.show(measure_exercises.load_runs())
+    # Number, what is printed for this exercise, number, ...
     _, *printed = re.split(r"^Exercise (\d+).*: ", capsys.readouterr().out, flags=re.M)
     found = 0
     for path in measure_exercises.PAGES:
         text = " ".join(path.read_text(encoding="utf-8").split())
         for number, answer in re.findall(r" \*\*(\d+)\. (.*?</details>)", text):
-            own = [text for n, text in zip(printed[::2], printed[1::2]) if n == number]
+            own = "".join(part for n, part in zip(printed[::2], printed[1::2]) if n == number)
             # The ratio, words without brackets, and the interval, in brackets or after a comma
             for ratio, interval in re.findall(
                     r"(\d\.\d\d) times[^()]*?[(,] ?([\d.]+ to [\d.]+)[);]", answer):
-                assert f"{ratio} ({interval})" in "".join(own), number
+                assert f"{ratio} ({interval})" in own, number
                 found += 1
-    assert found >= 20
+    assert found >= 20  # otherwise the pattern no longer fits the pages
 
 
 # check.py
@@ -149,7 +150,7 @@ def test_check_py_says_what_is_wrong_with_a_round(says, answer, verdict):
     (0.6, 0.6, 0.16, 0.36, "V is 0.6, which gives 0.16 or 0.36:"),
     (0.9, 0.9, 0.01, 0.81, "With π(right) = 0.9, V does harm: it gives 0.01 or 0.81,"),
     (0.9, 0, 0.1, 0, "against 0.1 or 0 without.")])
-def test_the_numbers_of_the_exercise_by_hand_are_correct(p, b, if_right, if_left, words):
+def test_the_lessons_exercise_by_hand_has_correct_numbers(p, b, if_right, if_left, words):
     """The lesson's exercise on baselines: b is subtracted from each return. π(right) is p, and
     right returns 1, left 0. A draw gives (return - b) times the slope of log π(what was drawn),
     with respect to the logit of right. The average is always p·(1 - p)."""

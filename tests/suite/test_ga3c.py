@@ -46,7 +46,7 @@ def test_ga3cs_predictor_answers_each_learner(build, rng, points):
     for brain, s in zip(built.brains, states):
         built.server.states.put((s, brain.answer))
     [predictor] = [worker for worker in built.learners if worker.name == "predictor"]
-    built.progress.learning_threads = {"trainer"}  # the predictor ends when all are answered
+    built.progress.learning_threads = {"trainer"}  # no learner, so it ends when all are answered
     with pytest.raises(a3c.Stopped):
         predictor.learn()
     policy = predictor.environment.agent.brain.predict_p

@@ -87,7 +87,7 @@ def test_pendulums_rewards_are_scaled(build):
     """From between -16 and 0, to between -0.5 and 0.5, so that V is of the order of 1."""
     environment = build(pendulum).learners[0].environment
     for r, scaled in (-16.0, -0.5), (-8.0, 0), (0.0, 0.5):
-        assert environment.reward(None, None, r, None, 3, False) == scaled
+        assert environment.reward(s=None, a=None, r=r, s_=None, step=3, done=False) == scaled
 
 
 def test_pendulum_is_evaluated_over_a_hundred_episodes(restored_constants, monkeypatch, capsys):

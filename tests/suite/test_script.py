@@ -190,7 +190,8 @@ def curves(folder):
     return found
 
 
-def test_a_point_is_the_mean_of_a_batch_at_its_frames(tmp_path):
+def test_a_curves_point_is_a_batchs_mean_at_the_frames_so_far(tmp_path):
+    """A plain number is its own mean."""
     progress = a3c.Progress(options())
     progress.curves, progress.frames = tf.summary.FileWriter(str(tmp_path)), 10
     progress.add_to_curves({"loss/actor": np.array([1, 2]), "gradient": 7.0})
@@ -214,7 +215,7 @@ def test_scores_and_evaluations_go_to_their_curves(monkeypatch, points):
 
 
 def test_graph_and_curves_are_on_disk_when_a_run_ends(tmp_path, monkeypatch):
-    """Nobody closes the file. Its folder is new."""
+    """Even though nobody closes the file. Its folder is new."""
     folder = tmp_path / "new" / "curves"
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)  # so there is an evaluation
     assert run_main("--logdir", folder)[0] == LEARNED
@@ -443,7 +444,7 @@ def test_films_that_cannot_be_made_are_refused(tmp_path, monkeypatch, capfd, mis
         monkeypatch.setattr(a3c, "FILMS", str(tmp_path / "a file" / "a folder"))
     else:
         monkeypatch.setitem(sys.modules, missing, None)  # as if this package weren't installed
-    monkeypatch.setattr(a3c, "open_session", None)  # nothing is prepared for learning
+    monkeypatch.setattr(a3c, "open_session", None)  # not yet called when this is refused
     line = refusal(capfd, "--render", "video")
     assert "argument --render: " in line and missing in line
 
@@ -487,10 +488,11 @@ def test_options_not_given_have_their_defaults(monkeypatch):
     another seed."""
     monkeypatch.setattr(a3c, "N_WORKERS", 5)
     monkeypatch.setattr(a3c, "MAX_FRAMES", 60)
-    options = a3c.parse([])
-    assert (options.workers, options.max_frames, options.test_episodes) == (5, 60, 3)
-    assert options.render == "auto"
-    assert options.seed != a3c.parse([]).seed  # equal once in four billion times
+    default = a3c.parse([])
+    assert (default.workers, default.max_frames, default.test_episodes) == (5, 60, 3)
+    assert (default.render, default.play) == ("auto", False)
+    assert default.checkpoint is default.logdir is None
+    assert default.seed != a3c.parse([]).seed  # equal once in four billion times
 
 
 # Memory and imports

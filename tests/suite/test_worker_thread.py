@@ -52,7 +52,7 @@ def test_learners_wait_during_an_evaluation():
     progress.phase = "evaluating"
     learners = [start_waiting(progress, progress.next_frame) for _ in range(3)]
     frames_before = progress.frames
-    progress.evaluated(False)
+    progress.evaluated(passed=False)
     for learner in learners:
         learner.join()
     assert (frames_before, progress.frames) == (0, 3)
