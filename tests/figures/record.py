@@ -12,7 +12,7 @@ from recorded_data import (DATA, GAMMA, N_STEP_RETURN, REWARDS, SECONDS, TIME_LI
 import a3c_cartpole as a3c
 from reference import forward
 
-HALF_WAY = "--max-frames", "12000"
+PARTLY = "--max-frames", "12000"
 PAUSE = 9  # steps for which the film shows the end of an episode
 ROLLOUTS, STEP = 40_000, 20  # episodes that go on from a state, and that state's step
 STATE = np.float32([-0.05748988, 0.01110482, 0.08645569, 0.2217515])  # of `record_rollouts`
@@ -64,7 +64,7 @@ def record_networks(seed):
     """One network at three times, and how it plays. For the pages we chose a run in which V of the
     partly trained network sinks before nearly all of its falls."""
     with tempfile.TemporaryDirectory() as folder:
-        server = learn(seed, "--checkpoint", folder, *HALF_WAY)
+        server = learn(seed, "--checkpoint", folder, *PARTLY)
         found = {"untrained": (0, server.first)}
         found["partly trained"] = server.progress.frames, server.session.run(server.weights)
         server = learn(seed, "--checkpoint", folder)
@@ -125,7 +125,8 @@ def record_threads(seed):
 
 def rollouts(weights, rng, state, number):
     """Play so many episodes on from this state of step 20. Returns their rewards, V, and the
-    derivatives of log π(a|s), each (number, steps), and 0 from an episode's end on."""
+    derivatives of log π(a|s) by the log-odds of right, each (number, steps), and 0 from an
+    episode's end on."""
     left = TIME_LIMIT - STEP
     r, v, dlogp = np.zeros((3, number, left + 1))
     for i in range(number):
@@ -178,7 +179,7 @@ def record_states(seed):
     nobody has chosen. Each state is one of step 20 of an episode of its own."""
     rng, found = np.random.default_rng(seed), []
     for network in range(10):
-        server = learn(network, *HALF_WAY)
+        server = learn(network, *PARTLY)
         weights = server.session.run(server.weights)
         while len(found) < 4 * (network + 1):
             states, *_ = play(weights, rng)

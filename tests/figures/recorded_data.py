@@ -72,10 +72,13 @@ def statistics():
     for thousand in 7, 38:
         found[f"median score after {thousand},000 frames"] = (
             np.nanmedian(measure_exercises.load_curves()[:, thousand]))
-    for kind, error in load_errors().items():
-        size = error.size[:, 0]  # (states, REWARDS)
-        five, whole = size[:, REWARDS.index(5)], size[:, -1]
-        needed = (whole ** 2 - five ** 2) / error.bias[:, 0, REWARDS.index(5)] ** 2 + 1
-        found[f"{kind}: updates whose mean is as close with all as with five (quartiles)"] = (
-            np.quantile(needed, [0.25, 0.5, 0.75]))
+    # The script's updates, with five rewards, and those with all; in each state
+    five, every = (Error(*(numbers[:, 0, column] for numbers in load_errors()[KINDS[1]]))
+                   for column in (REWARDS.index(5), -1))
+    push = five.truth + five.bias
+    found["mean push of updates, divided by the true one (median)"] = np.median(push / five.truth)
+    found["states where its sign is wrong"] = sum(np.sign(push) != np.sign(five.truth))
+    found["states where no update would have a smaller error"] = sum(five.size > abs(five.truth))
+    found["updates whose mean is as close with all as with five (quartiles)"] = np.quantile(
+        (every.size ** 2 - five.size ** 2) / five.bias ** 2 + 1, [0.25, 0.5, 0.75])
     return found
