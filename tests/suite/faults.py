@@ -301,6 +301,8 @@ FAULTS = {
         ("LocalBrain.build_loss", "tf.stop_gradient(advantage)", "advantage"),
         ("LocalBrain._build_graph", "discount * v_", "v_"),
         ("LocalBrain.update_parameter_server", "self.train_queue.clear()", "pass")],
+    "test_after_a_bad_gradient_the_next_one_counts": [
+        ("LocalBrain.update_parameter_server", "self.train_queue.clear()", "pass")],
     "test_a_gradient_that_isnt_finite_is_an_error_and_moves_nothing": [
         ("finite", "tf.tuple(gradients, control_inputs=[norm])", "gradients"),
         ("finite", "tf.check_numerics(", "(lambda norm, _: norm)("),
@@ -361,7 +363,7 @@ FAULTS = {
     "test_learners_that_wait_are_refused_by_other_learners": [
         ("ga3c.main", "issubclass(server_class, synchronous.Server)", "False"),
         ("distributed.main", "issubclass(server_class, synchronous.Server)", "False")],
-    "test_normalized_py_sums_up_what_is_trained_with": [
+    "test_normalized_py_sums_up_the_states_trained_with": [
         ("LocalBrain._build_graph", "self.build_update(gradients, s)",
          "self.server.build_update(gradients)")],
     "test_the_policy_of_normalized_states_equals_numpy": [
@@ -394,7 +396,7 @@ FAULTS = {
         ("main", 'int(progress.phase != "learned")', "0")],
     "test_one_worker_and_one_seed_repeat_a_run": [
         ("main", "tf.set_random_seed(options.seed)", "pass")],
-    "test_another_seed_makes_another_run": [
+    "test_another_seed_begins_with_other_weights": [
         ("main", "tf.set_random_seed(options.seed)", "tf.set_random_seed(0)")],
     "test_progress_is_printed": [
         ("Progress.__init__", "maxlen=PRINT_EPISODES", "maxlen=PRINT_EPISODES + 1"),

@@ -302,14 +302,15 @@ def test_workers_of_a_machine_get_different_cores(
 
 
 def test_a_worker_uses_only_allowed_cores(fake_ray, monkeypatch):
-    """taskset, say, has left the worker only cores 3 and 5. Its number counts through them."""
+    """taskset, say, has left the worker only cores 3 and 5. `core` counts through them from 0, and
+    begins again after the last."""
     cores = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, x: cores.append(x), raising=False)
     monkeypatch.setattr(a3c, "main", lambda *args: None)
-    for core in 1, 2:
+    for core in 0, 1, 2:
         run_worker(fake_ray, core, SHARE_ONE_CORE=True)
-    assert cores == [{5}, {3}]
+    assert cores == [{3}, {5}, {3}]
 
 
 def test_the_reason_of_a_worker_that_exits_is_kept(fake_ray, monkeypatch):

@@ -57,8 +57,8 @@ MOMENTS = [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(1, 50))]
 def test_ctrl_c_at_a_random_moment_saves_and_ends(tmp_path, number):
     """Whenever it comes, the script saves and ends with one line, and the films it has finished are
     whole. (Without -m long, it comes only while the script films.)"""
-    text, latest = STAGES[number % 4]
-    delay = random.Random(f"Ctrl-C {number}").uniform(0, latest)
+    text, latest_delay = STAGES[number % 4]
+    delay = random.Random(f"Ctrl-C {number}").uniform(0, latest_delay)
     process = start_with(Announced, "--seed", 1, cwd=tmp_path)
     out = read_until(process, text)
     time.sleep(delay)

@@ -18,7 +18,7 @@ def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
     built.run()
     assert built.progress.frames == 2000 and not built.progress.learning_threads
     used = [point["batch/samples"] for point in points if "batch/samples" in point]
-    agents = [worker.environment.agent for worker in built.learners]
+    agents = [worker.environment.agent for worker in built.learners]  # the trainer's, too
     waiting = [len(agent.memory) + len(agent.brain.train_queue) for agent in agents]
     assert sum(used) + sum(waiting) == 2000 and built.server.samples.empty()
 

@@ -176,18 +176,23 @@ def normalized():
 
 
 @pytest.mark.parametrize("program", [a3c, synchronous, ga3c, distributed])
-def test_normalized_py_sums_up_what_is_trained_with(normalized, fake_ray, program):
+def test_normalized_py_sums_up_the_states_trained_with(normalized, fake_ray, program):
     """The page's normalized.py counts the states that are trained with, and sums up them and their
-    squares, with each kind of learners. (Learners that wait add the mean of a round instead.)"""
-    class Brain(normalized[1]):
+    squares, with each kind of learners. (synchronous.py adds the mean of a round instead. Here it
+    has one learner, so a round is a batch.)"""
+    server_class, brain_class = normalized
+    batches = []  # the states of each update
+
+    class Brain(brain_class):
         def update_parameter_server(self):
             if self.train_queue:
                 batches.append(np.array([s for s, *_ in self.train_queue]))
             super().update_parameter_server()
-    batches, add = [], np.mean if program is synchronous else np.sum
-    _, server = run_main("--max-frames", 500, main=program.main, server_class=normalized[0],
-                    brain_class=Brain)
-    number, total, squares = server.session.run(server.weights[0])  # they begin with 1, 0 and 1
+    add = np.mean if program is synchronous else np.sum
+    _, server = run_main("--max-frames", 500, main=program.main, server_class=server_class,
+                         brain_class=Brain)
+    sums = server.weights[0]  # normalized.py's own array, which begins with 1, 0 and 1
+    number, total, squares = server.session.run(sums)
     np.testing.assert_allclose(number, 1 + sum(add(np.ones_like(s), axis=0) for s in batches))
     np.testing.assert_allclose(total, sum(add(s, axis=0) for s in batches), 1e-3, 1e-3)
     np.testing.assert_allclose(squares, 1 + sum(add(s ** 2, axis=0) for s in batches), 1e-3, 1e-3)

@@ -96,11 +96,10 @@ def test_one_worker_and_one_seed_repeat_a_run(tmp_path, capfd):
     assert equal(here, there)
 
 
-def test_another_seed_makes_another_run():
-    """From its first weights on."""
+def test_another_seed_begins_with_other_weights():
+    """(Its episodes differ, too: test_only_the_same_seed_repeats_an_episodes_start.)"""
     one, other = (run_main("--seed", seed, "--max-frames", 300)[1] for seed in (7, 8))
     assert not equal(one.first, other.first)
-    assert not equal(one.session.run(one.weights), other.session.run(other.weights))
 
 
 # Time
@@ -256,6 +255,7 @@ def test_for_films_sdl_gets_drivers_that_need_no_devices(films):
 
 def test_human_shows_and_films_every_step(films, monkeypatch, capfd):
     """--render human draws each step into a window, and films it."""
+    pytest.importorskip("moviepy.config")
     pygame = pytest.importorskip("pygame")
     monkeypatch.setattr(sys, "platform", "linux")  # where a window may open
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")  # draws into a window that nobody sees

@@ -20,7 +20,7 @@ def test_each_update_names_the_version_its_thread_pulled(recording):
     for event in events:
         is_pull = event.made == 0
         if is_pull:
-            assert event.pulled == newest
+            assert event.pulled == newest  # they are sorted by version, so none is missing
             of_thread[event.thread] = newest
         else:
             newest += 1
