@@ -85,8 +85,8 @@ SHARE_ONE_CORE = True  # run all learners on one CPU core; `share_one_core` says
 MAX_FRAMES = 1_000_000  # frames before the learners give up; a frame is a step of any learner
 LEARNED_MEAN = 199  # mean score to exceed, in training and then in an evaluation; the best is 200
 THRESHOLD_MEAN = None  # the mean to exceed in training, if not LEARNED_MEAN
-THRESHOLD_EPISODES = 10  # in training: the latest ten episodes of all learners
-EVALUATION_EPISODES = 10  # in an evaluation: ten episodes of another thread, the test thread
+THRESHOLD_EPISODES = 10  # the mean in training is over the latest ten episodes of all learners
+EVALUATION_EPISODES = 10  # an evaluation is ten episodes of another thread, the test thread
 PRINT_EPISODES = 50  # print a line every fifty episodes, with their mean score
 GRACE_SECONDS = 1.5  # how long to wait for a thread that may hang in its environment
 
@@ -158,7 +158,7 @@ class LocalBrain:
     def __init__(self, name, parameter_server):
         self.name = name
         self.server = parameter_server
-        self.train_queue = []  # samples for the next update, see `train_push`
+        self.train_queue = []  # samples for the next update (`train_push`)
         # The thread's name is a scope: it prefixes names, as in local_thread1/hidden/biases.
         with tf.variable_scope(name, initializer=tf.zeros_initializer()):  # 0 until the first pull
             self.forward = self._build_model()
@@ -187,7 +187,7 @@ class LocalBrain:
         return actor_loss, critic_loss, entropy_loss
 
     def _build_graph(self):
-        # The inputs are a batch of samples, see `train_push`.
+        # The inputs are a batch of samples (`train_push`).
         s = tf.placeholder(tf.float32, (None, NUM_STATES), "s")
         a = tf.placeholder(self.action_type, (None, *self.action_shape), "a")
         R = tf.placeholder(tf.float32, (None,), "R")
@@ -229,12 +229,12 @@ class LocalBrain:
 
     def push_parameter_server(self):
         """Copy my weights to the server. Only the test thread does so, once every learner has ended
-        or hangs. (`train_push` pushes something else: a sample.)"""
+        or hung. (`train_push` pushes something else: a sample.)"""
         self._push()
 
     def update_parameter_server(self):
-        """Compute the gradient for all queued samples, and apply it to the server's weights. If its
-        norm isn't finite, this raises tf.errors.InvalidArgumentError and moves no weight."""
+        """Compute the gradient for all queued samples, and apply it to the server's weights. Raises
+        tf.errors.InvalidArgumentError if the gradient's norm isn't finite, and moves no weight."""
         if not self.train_queue:
             return  # no sample is complete yet, which happens if N_STEP_RETURN exceeds Tmax
         s, a, R, s_, discount = zip(*self.train_queue)
@@ -446,10 +446,9 @@ class Progress:
     "evaluating": the learners wait while the test thread evaluates the policy. Then it is
     "learned", or "training" again.
 
-    Even `frames += 1` is a read, an addition and a write, and Python doesn't promise that no other
-    thread gets in between. So a thread holds the lock `changed` while it changes these values, or
-    needs several of them at once. It releases the lock while it waits for a change. Reading one
-    value needs no lock.
+    Even `frames += 1` is a read, an addition and a write, and another thread may get in between.
+    So a thread holds the lock `changed` while it changes these values, or needs several of them at
+    once. It releases the lock while it waits for a change. Reading one value needs no lock.
     """
     def __init__(self, options):
         self.options = options
@@ -464,7 +463,7 @@ class Progress:
         self.max_frames = options.max_frames
         self.episodes = 0  # of all learners
         self.scores = collections.deque(maxlen=PRINT_EPISODES)  # of the latest episodes
-        self.recent = collections.deque(maxlen=THRESHOLD_EPISODES)  # since the last evaluation
+        self.recent = collections.deque(maxlen=THRESHOLD_EPISODES)  # of those since an evaluation
         self.curves = None  # with --logdir, a file for TensorBoard
         self.start_time = time.perf_counter()
 
@@ -673,7 +672,7 @@ def open_session():
 def share_one_core():
     """Keep the calling thread on the core that all learners share (on Linux only). A graph call
     releases Python's lock, the GIL, while it computes. Meanwhile a thread on another core could
-    take it and hold up the caller. Processes started by this thread stay on its core."""
+    take it and delay this one. Processes started by this thread stay on its core."""
     if SHARE_ONE_CORE and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         core = cores[os.getpid() % len(cores)]  # two runs at once may get different cores
@@ -725,8 +724,8 @@ class Checkpoint:
             self.saver = tf.train.Saver(self.variables, save_relative_paths=True)
 
     def restore(self):
-        """Continue from the latest checkpoint, if there is one. Its frames lower ε, but don't use
-        up --max-frames."""
+        """Continue from the latest checkpoint, if there is one. The frames before it lower ε, but
+        don't use up --max-frames."""
         if self.folder is None:
             return
         try:
@@ -771,7 +770,7 @@ def open_curves(server):
 
 def prepare_folder(option, folder):
     """Make the folder of an option, if need be. Refuse it if files can't be written there, or if
-    TensorFlow can't find them, as when the path has brackets."""
+    TensorFlow can't find it, as when the path has brackets."""
     try:
         os.makedirs(folder, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()

@@ -22,7 +22,8 @@ FAULTS = {
         ("Agent.act", "self.policy(s), frame", "self.policy(s), 0"),
         ("Agent.explore", "weights=p", "weights=None")],
     "test_greedy_play_takes_the_likeliest_action": [
-        ("Agent.act_greedily", "return p.index(max(p))", "return self.explore(p, 10 ** 9)"),
+        ("Agent.act_greedily", "return p.index(max(p))", "return self.explore(p, 10 ** 9)")],
+    "test_the_network_is_asked_with_a_batch_of_one_state": [
         ("Agent.policy", "s[np.newaxis]", "s")],
     # test_clipped.py
     "test_play_says_nothing_of_a_falling_rate": [

@@ -287,8 +287,8 @@ def test_benchmark_py_measures_a_changed_copy_without_more_packages(tmp_path):
 
 
 def test_every_fault_has_its_text_and_its_test():
-    """What faults.py wants to break still stands in the programs, and each test that it names exists
-    once."""
+    """What faults.py wants to break still stands in the programs, and each test that it names is
+    there, once."""
     assert not list(sabotage.stale())
 
 
