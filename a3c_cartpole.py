@@ -867,9 +867,8 @@ def parse(argv):
 
 
 def refuse(message):
-    """End the program because of wrong input, the way argparse does."""
-    print(f"{os.path.basename(sys.argv[0])}: error: {message}", file=sys.stderr)
-    sys.exit(2)
+    """End the program because of wrong input."""
+    argparse.ArgumentParser(usage=argparse.SUPPRESS).error(message)
 
 
 def reason(error):

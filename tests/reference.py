@@ -1,4 +1,4 @@
-"""The network, its loss, gradients and RMSProp in NumPy, for tests, pictures and check.py."""
+"""Networks (the script's, an LSTM, a normal distribution), loss, gradients, RMSProp in NumPy."""
 import numpy as np
 
 

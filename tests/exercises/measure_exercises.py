@@ -60,9 +60,9 @@ def apply(diff, text):
 
 
 def changed_script(number):
-    text = SCRIPT.read_text(encoding="utf-8")
+    text, of_exercises = SCRIPT.read_text(encoding="utf-8"), changes()
     for part in COMBINATIONS.get(number, [number]):
-        for diff in changes().get(part, [part]):
+        for diff in of_exercises.get(part, [part]):  # a part is a number, or itself a diff
             text = apply(diff, text)
     return text
 

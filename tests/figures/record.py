@@ -7,11 +7,12 @@ from pathlib import Path
 
 import film
 import numpy as np
-from recorded_data import (DATA, GAMMA, N_STEP_RETURN, REWARDS, SECONDS, TIME_LIMIT, error_of,
-                           networks)
+from recorded_data import DATA, REWARDS, SECONDS, error_of, networks
 import a3c_cartpole as a3c
+from a3c_cartpole import GAMMA, N_STEP_RETURN
 from reference import forward
 
+TIME_LIMIT = a3c.gym.spec(a3c.ENV).max_episode_steps
 PARTLY = "--max-frames", "12000"
 PAUSE = 9  # steps for which the film shows the end of an episode
 ROLLOUTS, STEP = 40_000, 20  # episodes that go on from a state, and that state's step
@@ -76,7 +77,7 @@ def record_networks(seed):
         episodes = [play(weights, rng) for _ in range(20)]
         data[f"film {name}"] = film_rows(episodes)
     keep("networks", arrays)
-    keep("episodes", {name: np.array(x, np.float32) for name, x in data.items()})
+    keep("episodes", data)
 
 
 def read_log(logdir):
@@ -107,7 +108,8 @@ def stretch(events, seconds):
     time, thread, _, made = events.T
     starts = time[500:-500]  # by then each thread has pulled
     counts = np.searchsorted(time, starts + seconds) - np.searchsorted(time, starts)
-    events[:, 0] -= starts[np.argsort(counts)[len(counts) // 2]]  # and with it `time`, a view
+    events[:, 0] -= starts[np.argsort(counts)[len(counts) // 2]]
+    time = events[:, 0]
     before = [events[(time <= 0) & (thread == i) & (made == 0)][-1] for i in range(3)]
     return np.concatenate([before, events[(time > 0) & (time < seconds)]])
 

@@ -11,10 +11,6 @@ sys.path[:0] = [str(HERE.parent / "measurements"), str(HERE.parent / "exercises"
 from paths import ROOT
 import measure_exercises
 
-# The script has these, too, but importing it would import TensorFlow.
-GAMMA = 0.99
-N_STEP_RETURN = 5
-TIME_LIMIT = 200
 # How many rewards a target has before V. GAE has as many on average if λ = 1 - 1/n.
 REWARDS = 1, 2, 5, 10, 20, 50, np.inf
 KINDS = "ten independent samples", "ten successive steps"

@@ -1,7 +1,6 @@
 """Start a program as a user would, and read what it prints: how fast it plays, and how it learns.
 
-Each run is a new process of run_program.py. compare.py, learn_variants.py, speeds.py, benchmark.py
-and the exercises use this.
+Each run is a new process of run_program.py.
 """
 import collections
 import json
@@ -26,14 +25,13 @@ def lines(program, *options):
     """Run a program. Yields each line that it prints, and the seconds since its launch."""
     command = sys.executable, HERE / "run_program.py", program, "--render", "none", *options
     launch = time.perf_counter()
-    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
-    try:
-        for line in process.stdout:
-            yield line, time.perf_counter() - launch
-        process.wait()
-    finally:
-        process.terminate()  # if the caller wants no more lines
-        process.wait()
+    with subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True) as process:
+        try:
+            for line in process.stdout:
+                yield line, time.perf_counter() - launch
+            process.wait()
+        finally:
+            process.terminate()  # if the caller wants no more lines
 
 
 def points(program, *options):

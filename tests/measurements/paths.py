@@ -1,4 +1,4 @@
-"""Where the programs lie, and the folders in which the measurements' imports are looked for."""
+"""Where the programs lie, and the folders in which imports are looked for."""
 import sys
 from pathlib import Path
 

@@ -47,9 +47,9 @@ def learners():
             for n in THREADS}
 
 
-def slow_steps(what, *options):
-    return {f"{what}, {case}": (SCRIPT, "--workers", case.split()[0], *options)
-            for case in ("1 learner", "2 learners", "8 learners", "32 learners")}
+def slow_steps(what, numbers, *options):
+    return {f"{what}, {n} learner{'s' * (n > 1)}": (SCRIPT, "--workers", n, *options)
+            for n in numbers}
 
 
 def path(table):
@@ -65,12 +65,11 @@ def tables():
             "a3c_cartpole.py": (SCRIPT, 40_000), **of_variants,
             "a3c_cartpole.py, all cores": (SCRIPT, 40_000, *ALL_CORES),
             "ga3c.py, all cores": (VARIANTS / "ga3c.py", 40_000, *ALL_CORES)}),
-        "sleeping": (3, while_it_runs, slow_steps("sleeping", "--sleep", 0.001)),
+        "sleeping": (3, while_it_runs, slow_steps(
+            "sleeping", (1, 2, 8, 32), "--sleep", 0.001)),
         "computing": (3, while_it_runs, slow_steps(
-            "computing, all cores", "--compute", 0.001, *ALL_CORES)),
-        "learning": (20, seconds_until_learned, {
-            f"sleeping, {n} learner{'s' * (n > 1)}": (SCRIPT, "--workers", n, "--sleep", 0.001)
-            for n in (1, 8)}),
+            "computing, all cores", (1, 2, 8, 32), "--compute", 0.001, *ALL_CORES)),
+        "learning": (20, seconds_until_learned, slow_steps("sleeping", (1, 8), "--sleep", 0.001)),
         "processes": (3, while_it_runs, {
             f"{ms} ms, {case}": (program, "--compute", ms / 1000, *options)
             for ms in MILLISECONDS for case, program, *options in (

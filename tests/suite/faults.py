@@ -316,6 +316,7 @@ FAULTS = {
         ("LocalBrain._build_graph", "[mine.assign(shared,", "[shared.assign(mine,"),
         ("LocalBrain._build_graph", "[shared.assign(mine,", "[mine.assign(shared,")],
     "test_a_graph_call_is_prepared_once": [("GraphCall.__call__", "self.function is None", "True")],
+    # test_pendulum.py
     "test_pendulums_loss_and_its_gradients_equal_numpy": [
         ("pendulum.Brain.build_loss", "tf.stop_gradient(advantage)", "advantage")],
     "test_torques_are_drawn_with_the_policys_spread": [
@@ -328,7 +329,6 @@ FAULTS = {
     "test_v_counts_after_pendulums_time_limit": [
         ("pendulum.TASK", '"TIME_LIMIT_IS_END": False', '"TIME_LIMIT_IS_END": True')],
     "test_pendulum_is_evaluated_over_a_hundred_episodes": [("pendulum.TASK", "100}", "10}")],
-    # test_pendulum.py
     "test_pendulums_network_equals_numpy": [
         ("pendulum.Server.state_scale", "1, 1, 8  #", "1, 1, 1  #")],
     # test_pong.py

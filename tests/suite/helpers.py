@@ -46,7 +46,8 @@ def run_main(*words, main=a3c.main, server_class=a3c.ParameterServer, **classes)
 
 
 def refusal(capture, *words, main=a3c.main, **classes):
-    """Check that `run` refuses these: status 2, and only one line, on stderr. Returns the line."""
+    """Check that `run_main` refuses these, with status 2 and only one line, on stderr. Returns it.
+    """
     capture.readouterr()
     with pytest.raises(SystemExit) as end:
         run_main("--max-frames", 50, *words, main=main, **classes)

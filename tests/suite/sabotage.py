@@ -1,7 +1,7 @@
 """Break the programs and see that a test turns red.
 
 The test of each fault of faults.py runs on a copy with it. If one survives, the exit status is 1.
-(The tests of the pages have no faults there: what they guard isn't a program.)
+(test_pages.py and test_page_numbers.py have no faults: what they guard isn't a program.)
 """
 import argparse
 import ast
@@ -36,8 +36,11 @@ def program(fault):
     part, lines = ast.parse(text), text.splitlines(keepends=True)
     first, end = 0, len(lines)
     for name in filter(None, names):
-        [part] = [node for node in part.body if name == getattr(node, "name", None)
-                  or ast.unparse(node).startswith(f"{name} = ")]
+        found = [node for node in part.body if name == getattr(node, "name", None)
+                 or ast.unparse(node).startswith(f"{name} = ")]
+        if len(found) != 1:
+            raise ValueError(f"{name} is defined {len(found)} times")
+        [part] = found
         first, end = part.lineno - 1, part.end_lineno
     inside = "".join(lines[first:end])
     if inside.count(fault.old) != 1:

@@ -47,13 +47,6 @@ def test_each_measured_exercise_has_a_name():
     assert list(map(int, names)) == sorted(map(int, names))
 
 
-def test_the_pictures_have_the_scripts_settings():
-    """recorded_data.py copies three of them, because importing the script would import TensorFlow.
-    If one of the script's changes, its copy would make wrong pictures."""
-    copies = recorded_data.GAMMA, recorded_data.N_STEP_RETURN, recorded_data.TIME_LIMIT
-    assert copies == (a3c.GAMMA, a3c.N_STEP_RETURN, a3c.gym.spec(a3c.ENV).max_episode_steps)
-
-
 def test_a_log_has_the_scores_of_all_threads_in_order(tmp_path):
     """record.py puts the scores of all threads together, and keeps other curves apart. Threads may
     write a little out of order."""
