@@ -181,9 +181,10 @@ FAULTS = {
     "test_a_learner_pulls_plays_and_updates": [
         ("Environment.run", "if step % Tmax == 0", "if step == 0"),
         ("Environment.run", "done or step % Tmax == 0", "step % Tmax == 0"),
-        ("Environment.run", "act(s, frame)", "act(s, step)"),
-        ("Environment.run", "s = s_", "pass"),
         ("Environment.run", "self.reset(self.env)", "self.env.reset()[0]")],
+    "test_a_learners_states_frames_and_score": [
+        ("Environment.run", "act(s, frame)", "act(s, step)"),
+        ("Environment.run", "s = s_", "pass"), ("Environment.run", "score += r", "score += 1")],
     "test_the_test_thread_only_plays": [
         ("Environment.play", "self.agent.act_greedily(s)", "self.agent.act(s, 10 ** 9)"),
         ("Environment.play", "self.reset(env)", "self.reset(self.env)"),
@@ -213,7 +214,8 @@ FAULTS = {
         ("main", 'f"{options.seed} {name}"', 'f"{options.seed} {thread_type}"'),
         ("main", 'f"{options.seed} {name}"', "name")],
     "test_a_wrong_number_of_actions_is_noticed": [
-        ("Environment.__init__", "not in (NUM_ACTIONS, None)", "is None"),
+        ("Environment.__init__", "not in (NUM_ACTIONS, None)", "is None")],
+    "test_the_number_of_actions_isnt_checked_if_they_are_torques": [
         ("Environment.__init__", "(NUM_ACTIONS, None)", "(NUM_ACTIONS,)")],
     # test_exercises.py
     "test_check_py_accepts_only_gae": [
