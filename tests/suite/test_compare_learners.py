@@ -101,7 +101,7 @@ def test_learners_in_the_same_world_change_it_together(classes_for_main, monkeyp
     monkeypatch.setattr(two_worlds, "EPISODES", two_worlds.EPISODES)  # undone at the end
     built = Built(3, **classes_for_main(compare_learners, *words))
     found = []
-    for episodes in 0, 3, 6, 9:  # of all three learners together
+    for episodes in 0, 3, 6, 9:  # of all three together; `run` doesn't count them
         built.progress.episodes = episodes
         for learner in built.learners:
             learner.environment.run()

@@ -25,7 +25,7 @@ def test_our_answer_to_exercise_18_ends_returns_early(tmp_path, monkeypatch, rng
     changed = measure_exercises.changed_script("18")
     (tmp_path / "a3c_cartpole.py").write_text(changed, encoding="utf-8")
     module = check.load(tmp_path / "a3c_cartpole.py")
-    monkeypatch.setattr(a3c, "N_STEP_RETURN", 10)  # Tmax
+    monkeypatch.setattr(a3c, "N_STEP_RETURN", a3c.Tmax)  # for advantages.py
     r, samples = rng.normal(size=23), []
     for agent_class in module.Agent, advantages.SegmentReturns:
         agent = agent_class(unittest.mock.Mock(train_queue=[]), None)

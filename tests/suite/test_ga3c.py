@@ -81,10 +81,11 @@ def test_ga3c_refuses_variables_that_it_cannot_share(capsys):
 
 
 def test_only_ga3cs_test_thread_has_its_own_network(build):
-    """So a policy doesn't change while it is evaluated. Predictor and trainer never pull, because
-    their weights are the server's."""
+    """So a policy doesn't change while it is evaluated. Learners have no network. Predictor and
+    trainer never pull, because their weights are the server's."""
     built = build(ga3c, learners=2)
     tester = built.tester.environment.agent.brain
     assert {w.name for w in tester.weights}.isdisjoint(w.name for w in built.server.weights)
-    *_, predictor, trainer = built.brains
+    *learners, predictor, trainer = built.brains
+    assert not any(hasattr(brain, "weights") for brain in learners)
     assert predictor.weights == trainer.weights == built.server.weights

@@ -98,7 +98,7 @@ def norms_and_ends(restored_constants, monkeypatch):
     return found
 
 
-def test_clipping_py_counts_large_gradients_and_ends(norms_and_ends):
+def test_clipping_py_counts_updates_with_large_gradients_and_with_ends(norms_and_ends):
     """Of all updates: those with a gradient above 0.5, with the end of an episode, and with both.
     """
     run = clipping.run(0, which="all", limit=np.inf)

@@ -286,6 +286,7 @@ def lowest_to_highest(form, numbers):
 @pytest.mark.parametrize("cores", ["one core", "two cores"])
 def test_the_table_of_ages_has_the_recorded_shares(task, cores):
     """The shares of fresh gradients and of those older than twenty updates, and the mean age."""
+    # The machine had two cores.
     found = timeline.load()[f"{task}, {cores}".replace("two cores", "all cores")]
     assert row(f"{task}, {cores}", f"{lowest_to_highest('.0f', found.fresh)}%",
                f"{lowest_to_highest('.0f', found.old)}%",
@@ -494,9 +495,10 @@ def test_numbers_beside_errors_png():
 @pytest.mark.parametrize("start, words", [
     ("from_0", "averages from 0 save A3C {:,.0f} frames and A2C {:,.0f}"),
     ("corrected", "the corrected start (see below) saves {:,.0f} and {:,.0f}")])
-def test_the_page_says_what_another_start_saves(start, words):
-    """For A3C and for A2C: the median difference of runs with the same seed, in hundreds of
-    frames."""
+def test_the_page_says_what_another_start_of_rmsprop_saves(start, words):
+    """If RMSProp's averages start at 0, or with Adam's correction, instead of at 1. For A3C (8
+    threads) and for A2C (8 that wait): the median difference of runs with the same seed, in
+    hundreds of frames."""
     saved = []
     for learners in "8 threads", "8 that wait":
         script, other = (run_statistics.column(compare.load_runs(table)[learners], "frames")

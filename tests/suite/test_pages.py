@@ -50,8 +50,8 @@ def test_every_link_inside_the_project_leads_somewhere(name):
     assert links
     for path, anchor in links:
         target = page.parent / path if path else page
-        assert target.exists()
-        assert not anchor or anchor in anchors(target)
+        assert target.exists(), path
+        assert not anchor or anchor in anchors(target), anchor
 
 
 def code(text):

@@ -93,7 +93,7 @@ def test_pendulums_rewards_are_scaled(build):
 def test_pendulum_is_evaluated_over_a_hundred_episodes(restored_constants, monkeypatch, capsys):
     """Single episodes vary so much that ten would be too few. Here any policy reaches the
     threshold, and a fixed score stands for each episode that the test thread plays."""
-    monkeypatch.setitem(pendulum.TASK, "LEARNED_MEAN", -5000)  # so any policy passes
+    monkeypatch.setitem(pendulum.TASK, "LEARNED_MEAN", -5000)  # so training reaches the threshold
     monkeypatch.setattr(pendulum.Environment, "play", lambda self, env: -150.0)
     assert pendulum.main("--render none --workers 1 --test-episodes 1".split()) == LEARNED
     assert "\nEvaluation: mean -150.0 of 100 episodes\n" in capsys.readouterr().out

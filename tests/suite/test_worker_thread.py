@@ -204,13 +204,15 @@ def test_training_may_have_a_threshold_of_its_own(monkeypatch, threshold, score,
     assert progress.phase == phase
 
 
-def test_a_score_during_an_evaluation_only_counts_as_an_episode():
+def test_a_score_during_an_evaluation_isnt_in_the_mean_that_began_it():
     """A learner may be in the last step of an episode when an evaluation begins. The episode still
-    counts, but its score doesn't change the mean that began the evaluation and is printed then."""
+    counts, and its score is in the mean of the last fifty, but not in the mean that began the
+    evaluation and is printed then."""
     progress = a3c.Progress(options())
     reach_threshold(progress)
     progress.episode_ended(0)
-    assert list(progress.recent) == [200] * 10 and progress.episodes == 11
+    assert list(progress.recent) == [200] * 10
+    assert progress.episodes == 11 and progress.scores[-1] == 0
 
 
 def test_after_a_failed_evaluation_ten_more_episodes_have_to_end():
