@@ -474,8 +474,9 @@ class Progress:
         """Each step of a learner begins with this call. It waits during an evaluation, counts the
         step, and returns how many came before. Raises Stopped when nothing is left to do."""
         with self.changed:
-            self.wait_until(lambda: self.phase != "evaluating")
-            if self.phase == "learned" or self.frames >= self.max_frames:
+            if self.phase == "evaluating":
+                self.wait_until(lambda: self.phase != "evaluating")
+            if self.stopped or self.phase == "learned" or self.frames >= self.max_frames:
                 raise Stopped
             self.frames += 1
             return self.frames - 1

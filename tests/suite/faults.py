@@ -503,7 +503,7 @@ FAULTS = {
         ("two_worlds.Environment.reset", "env.unwrapped.world = ", "env.world = ")],
     # test_worker_thread.py
     "test_a_stop_ends_every_thread": [
-        ("Progress.next_frame", 'self.wait_until(lambda: self.phase != "evaluating")', "pass"),
+        ("Progress.next_frame", "self.stopped or ", ""),
         ("Progress.raise_if_stopped", "raise Stopped", "pass"),
         ("Progress.wait_until", "self.raise_if_stopped()", "pass")],
     "test_learners_wait_during_an_evaluation": [
@@ -530,7 +530,8 @@ FAULTS = {
         ("Progress.wait_for_evaluation", "                        GRACE_SECONDS", ""),
         ("Progress.wait_for_evaluation", "self.frames >= self.max_frames", "False"),
         ("Progress.wait_until", "condition(), seconds)", "condition())"),
-        ("Progress.next_frame", "self.frames >= self.max_frames", "False"),
+        ("Progress.next_frame", "self.frames >= self.max_frames", "False")],
+    "test_learners_end_once_the_task_is_learned": [
         ("Progress.next_frame", 'self.phase == "learned" or ', "")],
     "test_counting_and_saving_wait_for_their_locks": [
         ("Progress.next_frame", "self.changed", "threading.Semaphore(9)"),

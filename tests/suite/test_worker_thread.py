@@ -58,6 +58,15 @@ def test_learners_wait_during_an_evaluation():
     assert (frames_before, progress.frames) == (0, 3)
 
 
+def test_learners_end_once_the_task_is_learned():
+    progress = a3c.Progress(options())
+    reach_threshold(progress)
+    progress.evaluated(passed=True)
+    with pytest.raises(a3c.Stopped):
+        progress.next_frame()
+    assert progress.frames == 0
+
+
 def test_the_first_of_several_errors_is_kept():
     """It is kept with its thread's name. Neither a plain stop nor the Stopped that it causes is an
     error."""
