@@ -66,7 +66,7 @@ ENV = "CartPole-v0"
 NUM_STATES = 4  # cart position and velocity, pole angle and angular velocity
 NUM_ACTIONS = 2  # push the cart to the left or to the right
 TIME_LIMIT_IS_END = True  # count V as 0 after the time limit; False: expect more rewards
-GOOD_STEPS = 199  # the last reward is 1 if the pole stood at least this long, otherwise -1
+GOOD_STEPS = 199  # as in the tutorial: after so many steps the last reward is 1, otherwise -1
 # The method
 Tmax = 10  # steps between two updates of a thread, at most (the tutorial's name)
 N_STEP_RETURN = 5  # rewards that are summed before the critic's estimate of the rest
@@ -127,10 +127,10 @@ class ParameterServer:
         """Returns the operation that moves the shared weights, given a gradient for each.
 
         No thread waits for others' gradients. TensorFlow locks a weight array and its RMSProp
-        average while it changes them, so no update is lost (with dense gradients, as here). But a
-        pull may catch some arrays before other threads' updates and some after them, and a gradient
-        may be stale, because other threads may have moved the weights since its thread last pulled.
-        A3C accepts both, as Hogwild! does (arXiv:1106.5730)."""
+        average while it changes them, so no update is lost. But a pull may catch some arrays before
+        other threads' updates and some after them, and a gradient may be stale, because other
+        threads may have moved the weights since its thread last pulled. A3C accepts both, as
+        Hogwild! does (arXiv:1106.5730)."""
         # The slash reopens the scope instead of making parameter_server_1. So an optimizer's own
         # variables, such as Adam's, get the prefix by which a checkpoint finds them.
         with tf.name_scope("parameter_server/"):
@@ -146,7 +146,7 @@ class ParameterServer:
 
 def layer(name, *shape):
     """The variables of one layer, [weights, biases]. shape: the weights' shape, outputs last."""
-    w = tf.get_variable(name + "/weights", shape)  # Glorot uniform; zeros in a LocalBrain
+    w = tf.get_variable(name + "/weights", shape)  # random (Glorot uniform); 0 in a LocalBrain
     b = tf.get_variable(name + "/biases", shape[-1:], initializer=tf.zeros_initializer())
     return [w, b]
 
@@ -167,7 +167,7 @@ class LocalBrain:
             self._build_graph()
 
     def _build_model(self):
-        return self.server._build_model()  # the same layers, under my name
+        return self.server._build_model()  # the same layers, but new variables, under my name
 
     def build_loss(self, p, v, a, target):
         """The three terms of the loss (§2.2), each (batch,). A = target - V(s) is the advantage.
@@ -389,7 +389,9 @@ class Worker_thread:
         except Stopped:
             pass
         except BaseException as error:  # even the SystemExit of sys.exit
-            if not self.progress.interrupted:  # Ctrl-C also ends ffmpeg
+            if isinstance(error, OSError):  # Ctrl-C also ends ffmpeg, whose error may come first
+                self.progress.wait_for_stop(0.1)
+            if not self.progress.interrupted:
                 self.progress.stop(error, self.name)
         finally:
             self.progress.thread_ended(self.name)
@@ -595,7 +597,7 @@ def main(argv=None, server_class=ParameterServer, brain_class=LocalBrain, agent_
             open_curves(server)
             graph.finalize()  # no changes from here on: they aren't safe while threads use it
 
-        # M2. Start the threads
+        # M2. Start the threads (daemon: one that hangs can't keep Python from ending)
         if not options.play:
             say(f"Seed {options.seed}, {options.workers} learning threads")
         threads = [threading.Thread(target=worker.run, name=worker.name, daemon=True)

@@ -175,7 +175,12 @@ def main():
     parser.add_argument("what", choices=checks)
     parser.add_argument("file", metavar="FILE")
     args = parser.parse_args()
-    wrong = checks[args.what](load(args.file))
+    if not Path(args.file).is_file():
+        parser.error(f"there is no file {args.file}")
+    program = load(args.file)
+    if args.what == "gae" and not hasattr(program, "LocalBrain"):
+        parser.error(f"{args.file} has no LocalBrain; change that of the script")
+    wrong = checks[args.what](program)
     print(wrong or "Right")
     return int(wrong is not None)
 

@@ -6,6 +6,7 @@ import argparse
 import signal
 import statistics
 import sys
+from pathlib import Path
 
 import run_statistics
 from launch import learn
@@ -39,6 +40,8 @@ def main():
     add("--seeds", type=int, default=3, metavar="N", help="runs (%(default)s)")
     add("--program", default=SCRIPT, metavar="FILE", help="a variant")
     args, options = parser.parse_known_args()
+    if not Path(args.program).is_file():
+        parser.error(f"there is no file {args.program}")
     # In the background of a shell, Ctrl-C is ignored, and what starts there would ignore it, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

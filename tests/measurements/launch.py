@@ -54,7 +54,7 @@ def early(scores):
 
 
 def learn(seed, program, *options):
-    """Let a program learn. Returns its result, and prints it on stderr, without the scores."""
+    """Let a program learn. Returns its result, and tells the user on stderr what came out."""
     text, seconds = "", None
     for line, now in lines(program, "--notes", "--seed", seed, "--test-episodes", 100, *options):
         text += line
@@ -72,5 +72,6 @@ def learn(seed, program, *options):
     failed = text.count("Evaluation: ") - bool(learned)
     result = Result(frames, episodes, seconds, learning, policy, failed, early(notes["scores"]),
                     notes["scores"])
-    print(f"seed {seed}:", result._replace(scores="..."), file=sys.stderr, flush=True)
+    said = f"learned after {frames:,} frames, {seconds:.1f} s" if frames else "didn't learn"
+    print(f"seed {seed}: {said}; policy {policy:.1f}", file=sys.stderr, flush=True)
     return result

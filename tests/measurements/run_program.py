@@ -69,11 +69,10 @@ def main():
         classes["environment_class"] = slower_environment(a3c, compute, own.compute)
     if own.notes:
         a3c.Progress = progress_with_notes(a3c, notes)
-    try:
-        return program.main(words, **classes)
-    finally:
-        if own.notes:
-            print(json.dumps(notes))
+    status = program.main(words, **classes)
+    if own.notes and status in (0, 1):  # not after Ctrl-C
+        print(json.dumps(notes))
+    return status
 
 
 if __name__ == "__main__":

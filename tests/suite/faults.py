@@ -515,7 +515,8 @@ FAULTS = {
         ("Worker_thread.run", "except Stopped", "except ZeroDivisionError"),
         ("Worker_thread.run", "stop(error, self.name)", "stop(error, self.thread_type)")],
     "test_an_error_after_ctrl_c_is_no_failure": [
-        ("Worker_thread.run", "if not self.progress.interrupted:", "if True:")],
+        ("Worker_thread.run", "if not self.progress.interrupted:", "if True:"),
+        ("Worker_thread.run", "self.progress.wait_for_stop(0.1)", "pass")],
     "test_a_signal_after_a_run_changes_nothing": [
         ("Progress.interrupt", "if not self.stopped", "if True")],
     "test_ctrl_c_wakes_whoever_waits": [

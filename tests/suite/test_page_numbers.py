@@ -88,7 +88,7 @@ def test_the_readmes_fractions_of_speeds_fit_the_data(words, fraction, compared)
 def test_eight_threads_are_faster_than_one_only_where_steps_sleep():
     """In frames per second: where steps compute, threads take turns."""
     compared = {words: speed(*cases) for words, cases in SPEEDS.items()}
-    assert "eight threads play no more frames per second than one" in WORDS
+    assert "eight play no more frames per second than one" in WORDS
     assert compared["8 threads, compared with one thread"] < 1
     assert compared["8 threads on two cores, compared with one thread, "
                     "if each step computes for a millisecond"] < 1

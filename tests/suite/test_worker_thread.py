@@ -85,13 +85,15 @@ def test_the_first_of_several_errors_is_kept():
 
 
 def test_an_error_after_ctrl_c_is_no_failure():
-    """Ctrl-C also ends ffmpeg, and then its film fails. That must not hide that the user stopped
-    the run."""
+    """Ctrl-C also ends ffmpeg, and then its film fails, perhaps a moment before the script notices
+    Ctrl-C. That must not hide that the user stopped the run."""
     built = Built(0)
-    built.progress.interrupt()
     built.tester.test = unittest.mock.Mock(side_effect=BrokenPipeError)
+    ctrl_c = threading.Timer(0.03, built.progress.interrupt)
+    ctrl_c.start()
     built.tester.run()
-    assert built.progress.failure is None
+    ctrl_c.join()
+    assert built.progress.interrupted and built.progress.failure is None
 
 
 @pytest.mark.parametrize("failure", [(), (ValueError("on purpose"), "local_thread1")])
