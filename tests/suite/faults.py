@@ -364,7 +364,7 @@ FAULTS = {
         ("distributed.work", "a3c.main(words, Server, *classes)", "a3c.main(words, Server)")],
     "test_variants_that_use_gae_are_refused_by_ga3c": [
         ("ga3c.main", "issubclass(brain_class, advantages.GAE)", "brain_class is advantages.GAE")],
-    "test_learners_that_wait_are_refused_by_other_learners": [
+    "test_ga3c_and_distributed_refuse_synchronous": [
         ("ga3c.main", "issubclass(server_class, synchronous.Server)", "False"),
         ("distributed.main", "issubclass(server_class, synchronous.Server)", "False")],
     "test_normalized_py_sums_up_the_states_trained_with": [

@@ -181,7 +181,7 @@ def test_frames_and_values_arrive_under_the_saving_lock(server_process, supervis
     lock = server.checkpoint.lock = unittest.mock.MagicMock()
     lock.__enter__.side_effect = lock.__exit__.side_effect = note
     supervisor.next_score()
-    assert at_enter_and_exit == [(0, 0), (100 + 10, 1 + 1)]
+    assert at_enter_and_exit == [(0, 0), (100 + 10, 1 + 1)]  # after those of the fixtures
 
 
 def test_a_stop_ends_the_wait_for_an_answer(server_process, fake_ray, monkeypatch):

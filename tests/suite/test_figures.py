@@ -41,7 +41,7 @@ def test_translations_keep_lines_numbers_and_symbols():
 
 def test_each_measured_exercise_has_a_name():
     """Otherwise its row would be missing in the picture of the exercises. The rows are in the
-    exercises' order. (Combinations of exercises have no row.)"""
+    exercises' order. (What COMBINATIONS names has no row.)"""
     names = json.loads((draw.HERE / "exercise_names.json").read_text(encoding="utf-8"))
     assert set(names) == set(measure_exercises.load_runs()) - set(measure_exercises.COMBINATIONS)
     assert list(map(int, names)) == sorted(map(int, names))
@@ -94,14 +94,16 @@ def with_first_ten_steps(gradient):
 
 @pytest.mark.parametrize("n", [1, 5, 20])
 @pytest.mark.parametrize("kind, update", [
-    (0, with_first_steps_of_ten_episodes), (1, with_first_ten_steps)], ids=["ten episodes", "one"])
-@pytest.mark.parametrize("row, advantage", [(0, n_step_advantage), (1, gae)], ids=["n", "GAE"])
-def test_errors_of_state_equals_plain_loops(rng, row, advantage, kind, update, n):
-    """record.py computes all errors with matrices: of each kind of update, with n rewards before V
-    or with GAE."""
+    (0, with_first_steps_of_ten_episodes), (1, with_first_ten_steps)],
+    ids=["ten episodes", "one episode"])
+@pytest.mark.parametrize("estimator, advantage", [(0, n_step_advantage), (1, gae)],
+                         ids=["n", "GAE"])
+def test_errors_of_state_equals_plain_loops(rng, estimator, advantage, kind, update, n):
+    """record.py computes the errors with matrices, of each kind of update, with n rewards before V
+    or with GAE. (Its array has the axes kind, n rewards or GAE, n, numbers of an Error.)"""
     steps_left = np.arange(STEPS) < LENGTHS[:, np.newaxis]
     r, v, dlogp = rng.normal(size=(3, EPISODES, STEPS)) * steps_left  # 0 after an episode's end
-    found = record.errors_of_state(r, v, dlogp)[kind, row, recorded_data.REWARDS.index(n)]
+    found = record.errors_of_state(r, v, dlogp)[kind, estimator, recorded_data.REWARDS.index(n)]
 
     def estimate(i, t):
         return dlogp[i, t] * advantage(r, v, i, t, n)

@@ -55,9 +55,9 @@ def test_variants_with_memory_see_positions_but_no_velocities(
 def test_samples_hold_the_memory_of_their_episode(build):
     """Each state comes with what the network remembers of the states before it, and the first with
     nothing."""
-    built = build(memory, Tmax=1000)  # one update an episode
+    built = build(memory)
     environment, [brain] = built.learners[0].environment, built.brains
-    brain.update_parameter_server = unittest.mock.Mock()  # it leaves all samples in the queue
+    brain.update_parameter_server = unittest.mock.Mock()  # so all samples stay in the queue
     for _ in range(2):
         environment.run()
         s, _, _, s_, _ = map(np.array, zip(*brain.train_queue))

@@ -253,7 +253,7 @@ def test_the_output_shown_has_the_lines_of_a_real_run(tmp_path):
     assert shown.splitlines()[0] == out.splitlines()[0]
 
 
-def test_the_japanese_page_shows_the_same_output():
+def test_the_japanese_page_shows_the_readmes_output():
     [shown] = re.findall(r"^```\nSeed .*?^```", README, re.M | re.S)
     assert shown in JAPANESE
 

@@ -42,8 +42,8 @@ def environment(restored_constants):
 
 
 def test_pongs_films_run_at_the_games_speed(environment):
-    """A step lasts four of the game's 60 frames per second, and a film has a picture of each
-    step."""
+    """RecordVideo takes a film's speed from `render_fps`. A film has a picture of each step, which
+    lasts four of the game's 60 frames per second."""
     env = environment.make("rgb_array_list")
     assert env.metadata["render_fps"] == 60 / 4
 

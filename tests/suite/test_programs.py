@@ -153,8 +153,8 @@ def test_variants_that_use_gae_are_refused_by_ga3c(capsys, classes_for_main, var
 
 
 @pytest.mark.parametrize("program", [ga3c, distributed])
-def test_learners_that_wait_are_refused_by_other_learners(capsys, fake_ray, program):
-    """Two programs that both change who learns would learn nonsense together."""
+def test_ga3c_and_distributed_refuse_synchronous(capsys, fake_ray, program):
+    """Each of the three changes who learns, and when. Two of them would learn nonsense together."""
     error = refusal(capsys, main=program.main, server_class=synchronous.Server)
     assert "with synchronous.py" in error
 

@@ -247,6 +247,7 @@ def show(options, capfd):
 def test_for_films_sdl_gets_drivers_that_need_no_devices(films):
     """Without a screen SDL would fail, and without a sound card ALSA would complain. So SDL gets
     drivers that need neither."""
+    pytest.importorskip("moviepy.config")
     for name in "SDL_VIDEODRIVER", "SDL_AUDIODRIVER":
         os.environ.pop(name, None)
     a3c.prepare_films(a3c.Progress(a3c.parse(["--render", "video"])))
