@@ -73,7 +73,10 @@ def statistics():
                    for column in (REWARDS.index(5), -1))
     push = five.truth + five.bias
     found["mean push of updates, divided by the true one (median)"] = np.median(push / five.truth)
-    found["states where its sign is wrong"] = sum(np.sign(push) != np.sign(five.truth))
+    found["states where its sign is wrong"] = sum(push / five.truth < 0)
+    found["states where it clearly points backwards"] = sum(push / five.truth < -0.5)
+    found["states where it is nearly 0, with the wrong sign"] = sum(
+        (push / five.truth < 0) & (push / five.truth > -0.1))
     found["states where no update would have a smaller error"] = sum(five.size > abs(five.truth))
     found["updates whose mean is as close with all as with five (quartiles)"] = np.quantile(
         (every.size ** 2 - five.size ** 2) / five.bias ** 2 + 1, [0.25, 0.5, 0.75])
