@@ -40,7 +40,7 @@ def test_ga3cs_learners_know_their_names(build):
 
 def test_ga3cs_predictor_answers_each_learner(build, rng, points):
     """The predictor answers eight learners at once, each with the policy for its own states; half
-    of them ask about two."""
+    of them ask about two states."""
     built = build(ga3c, learners=8, SHARE_ONE_CORE=False)  # this thread keeps all cores
     states = [rng.normal(size=(1 + i % 2, 4)) for i in range(8)]
     for brain, s in zip(built.brains, states):

@@ -28,7 +28,7 @@ SCRIPTS = ["benchmark", "check", "clipping", "compare", "compare_learners", "dra
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_every_script_explains_its_command_line(monkeypatch, capsys, name):
-    """--help works, and nothing runs before it."""
+    """--help works, and nothing is printed before it."""
     monkeypatch.setattr(sys, "argv", [name, "--help"])
     with pytest.raises(SystemExit, match="^0$"):
         importlib.import_module(name).main()
@@ -258,7 +258,9 @@ def test_runs_with_the_same_seeds_are_compared_in_pairs():
 
 
 def test_a_curve_is_the_mean_of_the_latest_fifty_scores():
-    """Here episode i has score i and ends after 100·i frames. After 6,000 the run has learned."""
+    """A point every 1,000 frames; none before the first episode has ended, and none once the run
+    has learned. Here episode i has score i and ends after 100·i frames, and the run learns at 6,001.
+    """
     means = measure_exercises.curve([(100 * i, i) for i in range(1, 81)], learned=6001)
     assert means[1] == pytest.approx(np.mean(range(1, 11)))  # 1000 frames: ten episodes
     assert means[6] == pytest.approx(np.mean(range(11, 61)))

@@ -270,8 +270,9 @@ def test_old_gradients_cost_frames_significantly_only_on_acrobot():
     assert len(compare.references("ages")) == 12
 
 
-@pytest.mark.parametrize("task", ["CartPole", "Acrobot"])
-def test_the_scripts_gradients_cost_no_more_frames_than_fresh_ones(task):
+@pytest.mark.parametrize("task", ["CartPole", "CartPole, from 0", "Acrobot"])
+def test_the_scripts_gradients_dont_differ_significantly_from_fresh_ones(task):
+    """In the frames that learning takes. Fresh: of threads that take turns by segments."""
     assert compared("ages")[f"{task}: 8 threads"].p >= 0.05
 
 
@@ -363,10 +364,11 @@ def test_late_in_a_run_one_thread_is_more_often_bad():
 
 @pytest.mark.parametrize("learners", ["1 thread", "8 threads"])
 def test_the_runs_in_worlds_png_are_typical(learners):
-    """Of fifty runs, by the mean score in the worse world from 40,000 frames on, at least fifteen
-    are worse and fifteen better."""
-    worse = forgetting.summaries()[f"{learners}, 200 episodes"].worse
-    assert 15 <= sum(worse < worse[draw.TYPICAL_SEED]) <= 50 - 1 - 15
+    """Of fifty runs, at least fifteen score less than the one that is drawn, and fifteen more: the
+    mean in the worse world from 40,000 frames on."""
+    scores = forgetting.summaries()[f"{learners}, 200 episodes"].worse
+    drawn = scores[draw.TYPICAL_SEED]
+    assert sum(scores < drawn) >= 15 and sum(scores > drawn) >= 15
 
 
 def test_the_readme_counts_failed_evaluations_in_two_worlds():
@@ -508,9 +510,9 @@ def test_numbers_beside_errors_png():
     ("from_0", "averages from 0 save A3C {:,.0f} frames and A2C {:,.0f}"),
     ("corrected", "the corrected start (see below) saves {:,.0f} and {:,.0f}")])
 def test_the_page_says_what_another_start_of_rmsprop_saves(start, words):
-    """If RMSProp's averages start at 0, or with Adam's correction, instead of at 1. For A3C (8
-    threads) and for A2C (8 that wait): the median difference of runs with the same seed, in
-    hundreds of frames."""
+    """Frames saved if RMSProp's averages start at 0, or with Adam's correction, instead of at 1:
+    for A3C (8 threads) and for A2C (8 that wait), the median difference of runs with the same seed,
+    in hundreds."""
     saved = []
     for learners in "8 threads", "8 that wait":
         script, other = (run_statistics.column(compare.load_runs(table)[learners], "frames")
