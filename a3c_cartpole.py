@@ -66,7 +66,7 @@ ENV = "CartPole-v0"
 NUM_STATES = 4  # cart position and velocity, pole angle and angular velocity
 NUM_ACTIONS = 2  # push the cart to the left or to the right
 TIME_LIMIT_IS_END = True  # count V as 0 after the time limit; False: expect more rewards
-GOOD_STEPS = 199  # as in the tutorial: after so many steps the last reward is 1, otherwise -1
+GOOD_STEPS = 199  # as in the tutorial: after this many steps the last reward is 1, otherwise -1
 # The method
 Tmax = 10  # steps between two updates of a thread, at most (the tutorial's name)
 N_STEP_RETURN = 5  # rewards that are summed before the critic's estimate of the rest
@@ -233,8 +233,8 @@ class LocalBrain:
         self._push()
 
     def update_parameter_server(self):
-        """Compute the gradient for all queued samples, and apply it to the server's weights. Raises
-        tf.errors.InvalidArgumentError if the gradient's norm isn't finite, and moves no weight."""
+        """Compute the gradient for all queued samples, and apply it to the server's weights. If its
+        norm isn't finite, raises tf.errors.InvalidArgumentError and moves no weight."""
         if not self.train_queue:
             return  # no sample is complete yet, which happens if N_STEP_RETURN exceeds Tmax
         s, a, R, s_, discount = zip(*self.train_queue)
@@ -465,7 +465,7 @@ class Progress:
         self.max_frames = options.max_frames
         self.episodes = 0  # of all learners
         self.scores = collections.deque(maxlen=PRINT_EPISODES)  # of the latest episodes
-        self.recent = collections.deque(maxlen=THRESHOLD_EPISODES)  # of those since an evaluation
+        self.recent = collections.deque(maxlen=THRESHOLD_EPISODES)  # since the last evaluation
         self.curves = None  # with --logdir, a file for TensorBoard
         self.start_time = time.perf_counter()
 

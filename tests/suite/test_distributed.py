@@ -366,7 +366,7 @@ def test_workers_play_on_at_the_threshold(fake_ray, monkeypatch, capsys):
 def test_the_script_plays_a_checkpoint_of_distributed(fake_ray, tmp_path):
     words = ["--render", "none", "--checkpoint", str(tmp_path)]
     distributed.main([*words, "--max-frames", "50"])
-    assert a3c.main([*words, "--play"]) == LEARNED  # it isn't refused (LEARNED: as always with --play)
+    assert a3c.main([*words, "--play"]) == LEARNED  # as always with --play
 
 
 def test_play_uses_the_users_own_classes(fake_ray, saved):

@@ -259,8 +259,7 @@ def test_runs_with_the_same_seeds_are_compared_in_pairs():
 
 def test_a_curve_is_the_mean_of_the_latest_fifty_scores():
     """A point every 1,000 frames; none before the first episode has ended, and none once the run
-    has learned. Here episode i has score i and ends after 100·i frames, and the run learns at 6,001.
-    """
+    has learned, here at 6,001. Episode i has score i and ends after 100·i frames."""
     means = measure_exercises.curve([(100 * i, i) for i in range(1, 81)], learned=6001)
     assert means[1] == pytest.approx(np.mean(range(1, 11)))  # 1000 frames: ten episodes
     assert means[6] == pytest.approx(np.mean(range(11, 61)))

@@ -215,7 +215,6 @@ def test_every_ratio_with_an_interval_was_measured(capsys, name):
      "On CartPole we can't tell: {} times ({}) may be luck, as one of twelve comparisons"),
     ("ages", "Acrobot: updates in turn", "takes [{} times] as many frames (95% interval {})"),
     ("ages", "Acrobot: all cores", "and with threads on two cores {} times ({})"),
-    ("tuned", "Acrobot: 8 that wait, rate × 8", "A2C may need fewer frames ({} times as many, {})"),
     ("cartpole", "8 that wait", "| with the script's settings | {} ({}) |"),
     ("from_0", "8 that wait", "| with RMSProp's averages from 0 | {} ({}) |"),
     ("tuned", "CartPole, from 0: 8 that wait, rate × 2", "that we tried for each | {} ({}) |")])
@@ -312,7 +311,7 @@ def test_the_readme_says_when_both_worlds_go_well():
     eight, one, same_world = (
         f"{np.median(forgetting.summaries()[f'{learners}, 200 episodes'].good):,.0f}"
         for learners in ("8 threads", "1 thread", "8 in the same world"))
-    assert f"in the median of fifty runs, after {eight} frames with eight threads" in WORDS
+    assert f"after {eight} frames (median of fifty runs) with eight" in WORDS
     assert f"after {one} with one; and after {same_world} with eight that switch together" in WORDS
 
 
@@ -353,8 +352,8 @@ def test_late_in_a_run_one_thread_is_more_often_bad():
     assert f"(medians of {np.median(one):.0f} and {np.median(eight):.0f})" in MEASUREMENTS
     assert abs(np.median(one) - np.median(eight)) < 5  # on a scale to 200: "hardly differ"
     bad_of_one, bad_of_eight = sum(one < 150), sum(eight < 150)
-    assert f"({np.median(one):.0f} with one thread, {np.median(eight):.0f} with eight)" in README
-    assert f"{bad_of_one} of the fifty runs average less than 150 (with eight, one)" in README
+    assert f"{np.median(one):.0f} with one thread, {np.median(eight):.0f} with eight)" in README
+    assert f"{bad_of_one} of the fifty average less than 150 (with eight, one)" in README
     assert (f"{bad_of_one} of 50 runs with one thread average less than 150 in the worse world, "
             "against one of 50 with eight") in MEASUREMENTS
     assert bad_of_eight == 1
@@ -375,7 +374,7 @@ def test_the_readme_counts_failed_evaluations_in_two_worlds():
     runs = compare.load_runs("two_worlds")
     one, eight = (sum(run.failed for run in runs[f"{learners}, 200 episodes"])
                   for learners in ("1 thread", "8 threads"))
-    assert f"though with one thread {one} fail, and with eight {eight}." in WORDS
+    assert f"though {one} fail with one thread, and {eight} with eight." in WORDS
 
 
 def test_one_thread_passes_sooner_only_with_50_episodes_to_a_world():
