@@ -638,7 +638,7 @@ SAVE_SECONDS = 60  # time between two saves
 class GraphCall:
     """A part of the graph as a Python function. Its arguments fill `feeds`; it returns `fetches`,
     as a list of arrays; `targets` run only for their effects. The first call prepares it with a
-    private method of the session: predictions by `Session.run` or `Session.make_callable` take ten
+    private method of the session: predictions by `Session.run` or `Session.make_callable` take many
     times as long."""
     def __init__(self, session, feeds=(), fetches=(), targets=()):
         names = [[part.name for part in parts] for parts in (feeds, fetches, targets)]
