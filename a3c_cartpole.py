@@ -179,7 +179,7 @@ class LocalBrain:
         advantage = target - v  # (batch,)
         p_taken = tf.reduce_sum(p * tf.one_hot(a, NUM_ACTIONS), axis=1)  # π(a|s): (batch,)
         log_p_taken = tf.log(p_taken + 1e-10)  # without 1e-10, log 0 would be -∞
-        # The actor's term treats A as a constant; otherwise minimizing it would raise V(s), too.
+        # In the actor's term A is a constant; otherwise minimizing the term would raise V(s), too.
         actor_loss = -log_p_taken * tf.stop_gradient(advantage)
         critic_loss = LOSS_V * tf.square(advantage)
         # Minus the entropy, so minimizing this raises the entropy and keeps the policy undecided.

@@ -353,7 +353,7 @@ def test_late_in_a_run_one_thread_is_more_often_bad():
     assert abs(np.median(one) - np.median(eight)) < 5  # on a scale to 200: "hardly differ"
     bad_of_one, bad_of_eight = sum(one < 150), sum(eight < 150)
     assert f"{np.median(one):.0f} with one thread, {np.median(eight):.0f} with eight)" in README
-    assert f"{bad_of_one} of the fifty average less than 150 (with eight, one)" in README
+    assert f"{bad_of_one} of 50 runs average less than 150 (with eight, one)" in README
     assert (f"{bad_of_one} of 50 runs with one thread average less than 150 in the worse world, "
             "against one of 50 with eight") in MEASUREMENTS
     assert bad_of_eight == 1
@@ -374,7 +374,7 @@ def test_the_readme_counts_failed_evaluations_in_two_worlds():
     runs = compare.load_runs("two_worlds")
     one, eight = (sum(run.failed for run in runs[f"{learners}, 200 episodes"])
                   for learners in ("1 thread", "8 threads"))
-    assert f"though {one} fail with one thread, and {eight} with eight." in WORDS
+    assert f"though with one, {one} evaluations fail, and with eight {eight}." in WORDS
 
 
 def test_one_thread_passes_sooner_only_with_50_episodes_to_a_world():

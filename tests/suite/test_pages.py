@@ -75,8 +75,9 @@ def numbers(text):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_table_has_a_header_and_equal_rows(name):
-    """GitHub shows rows without a line |---| above them as plain text, and drops cells that are too
-    many."""
+    """GitHub shows rows without a line |---| above them as plain text, drops cells that are too
+    many, and makes a row of text that follows without an empty line."""
+    assert not re.search(r"^\|.*\n(?=[^|\n])", PAGES[name], re.M)
     for table in re.findall(r"(?:^\|.*\n)+", PAGES[name], re.M):
         rows = re.sub(r"`[^`\n]*`|\\\|", "", table).splitlines()  # | in code or after \ is a letter
         assert len(rows) > 1 and re.fullmatch(r"\|(-+\|)+", rows[1]), table
