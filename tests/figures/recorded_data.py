@@ -74,7 +74,6 @@ def statistics():
     push = five.truth + five.bias
     found["mean push of updates, divided by the true one (median)"] = np.median(push / five.truth)
     found["states where its sign is wrong"] = sum(push / five.truth < 0)
-    found["states where it clearly points backwards"] = sum(push / five.truth < -0.5)
     found["states where it is nearly 0, with the wrong sign"] = sum(
         (push / five.truth < 0) & (push / five.truth > -0.1))
     found["states where no update would have a smaller error"] = sum(five.size > abs(five.truth))

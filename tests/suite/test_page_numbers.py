@@ -77,18 +77,16 @@ def test_the_short_table_of_speeds_has_the_measured_ratios(words):
     assert f"| {words} | {speed(*SPEEDS[words]):.2f} |" in MEASUREMENTS
 
 
-@pytest.mark.parametrize("words, fraction, compared", [
-    ("two thirds as many", 2 / 3, "8 threads on two cores, compared with one core"),
-    ("plays only half as many frames per second", 1 / 2,
-     "8 threads that wait for each other, compared with 8 that don't")])
-def test_the_readmes_fractions_of_speeds_fit_the_data(words, fraction, compared):
-    assert words in WORDS and speed(*SPEEDS[compared]) == pytest.approx(fraction, abs=0.06)
+def test_the_readme_says_how_much_slower_eight_threads_are_on_two_cores():
+    assert "play only two thirds as many" in WORDS
+    two_cores = speed(*SPEEDS["8 threads on two cores, compared with one core"])
+    assert two_cores == pytest.approx(2 / 3, abs=0.06)
 
 
 def test_eight_threads_are_faster_than_one_only_where_steps_sleep():
     """In frames per second: where steps compute, threads take turns."""
     compared = {words: speed(*cases) for words, cases in SPEEDS.items()}
-    assert "eight play no more frames per second than one" in WORDS
+    assert "eight threads play no more frames per second than one" in WORDS
     assert compared["8 threads, compared with one thread"] < 1
     assert compared["8 threads on two cores, compared with one thread, "
                     "if each step computes for a millisecond"] < 1
@@ -211,13 +209,12 @@ def test_every_ratio_with_an_interval_was_measured(capsys, name):
 
 @pytest.mark.parametrize("table, case, words", [
     ("cartpole", "1 thread", "one thread takes {} times as many frames as eight (95% interval {}"),
-    ("ages", "CartPole: updates in turn",
-     "On CartPole we can't tell: {} times ({}) may be luck, as one of twelve comparisons"),
-    ("ages", "Acrobot: updates in turn", "takes [{} times] as many frames (95% interval {})"),
-    ("ages", "Acrobot: all cores", "and with threads on two cores {} times ({})"),
+    ("ages", "Acrobot: all cores",
+     "takes [{} times] as many frames as with fresh ones (95% interval {})"),
     ("cartpole", "8 that wait", "| with the script's settings | {} ({}) |"),
     ("from_0", "8 that wait", "| with RMSProp's averages from 0 | {} ({}) |"),
-    ("tuned", "CartPole, from 0: 8 that wait, rate × 2", "that we tried for each | {} ({}) |")])
+    ("tuned", "CartPole, from 0: 8 that wait, rate × 2", "that we tried for each | {} ({}) |"),
+    ("tuned", "Acrobot: 8 that wait, rate × 8", "fewer frames than A3C ({} times as many, {})")])
 def test_the_readmes_ratios_of_frames_are_the_measured_ones(table, case, words):
     """In a sentence of the README, {} stands for the ratio or its interval."""
     assert words.format(*ratio_and_interval(table, case)) in WORDS
@@ -296,8 +293,9 @@ def test_the_table_of_ages_has_the_recorded_shares(task, cores):
 
 def test_the_readmes_ages_of_gradients_fit_the_recordings():
     one, two = (timeline.load()[f"CartPole, {cores}"] for cores in ("one core", "all cores"))
-    assert "On one, about 95% are [fresh]" in WORDS
+    assert "about 95% of the gradients are [fresh], and most others are very old" in WORDS
     assert one.fresh == pytest.approx(95, abs=1.5)
+    assert min(one.old) > max(100 - np.add(one.fresh, one.old))  # in percent of all gradients
     assert "most gradients are a few updates old" in WORDS
     assert max(two.fresh + two.old) < 50  # in percent, so most are 1 to 20 updates old
     assert "the mean age is about five in both cases." in WORDS
@@ -306,13 +304,13 @@ def test_the_readmes_ages_of_gradients_fit_the_recordings():
 
 # Two worlds
 
-def test_the_readme_says_when_both_worlds_go_well():
+@pytest.mark.parametrize("words, learners", [
+    ("eight threads, which mix both worlds", "8 threads"), ("one thread", "1 thread"),
+    ("eight threads, all in the same world", "8 in the same world")])
+def test_the_readme_says_when_both_worlds_go_well(words, learners):
     """The frames of the median run, with a switch after 200 episodes."""
-    eight, one, same_world = (
-        f"{np.median(forgetting.summaries()[f'{learners}, 200 episodes'].good):,.0f}"
-        for learners in ("8 threads", "1 thread", "8 in the same world"))
-    assert f"after {eight} frames (median of fifty runs) with eight" in WORDS
-    assert f"after {one} with one; and after {same_world} with eight that switch together" in WORDS
+    frames = np.median(forgetting.summaries()[f"{learners}, 200 episodes"].good)
+    assert row(words, f"{frames:,.0f}") in README
 
 
 def test_a_mix_of_worlds_helps_if_switches_are_rare():
@@ -352,8 +350,6 @@ def test_late_in_a_run_one_thread_is_more_often_bad():
     assert f"(medians of {np.median(one):.0f} and {np.median(eight):.0f})" in MEASUREMENTS
     assert abs(np.median(one) - np.median(eight)) < 5  # on a scale to 200: "hardly differ"
     bad_of_one, bad_of_eight = sum(one < 150), sum(eight < 150)
-    assert f"{np.median(one):.0f} with one thread, {np.median(eight):.0f} with eight)" in README
-    assert f"{bad_of_one} of 50 runs average less than 150 (with eight, one)" in README
     assert (f"{bad_of_one} of 50 runs with one thread average less than 150 in the worse world, "
             "against one of 50 with eight") in MEASUREMENTS
     assert bad_of_eight == 1
@@ -368,13 +364,6 @@ def test_the_runs_in_worlds_png_are_typical(learners):
     scores = forgetting.summaries()[f"{learners}, 200 episodes"].worse
     drawn = scores[draw.TYPICAL_SEED]
     assert sum(scores < drawn) >= 15 and sum(scores > drawn) >= 15
-
-
-def test_the_readme_counts_failed_evaluations_in_two_worlds():
-    runs = compare.load_runs("two_worlds")
-    one, eight = (sum(run.failed for run in runs[f"{learners}, 200 episodes"])
-                  for learners in ("1 thread", "8 threads"))
-    assert f"though with one, {one} evaluations fail, and with eight {eight}." in WORDS
 
 
 def test_one_thread_passes_sooner_only_with_50_episodes_to_a_world():
@@ -492,8 +481,6 @@ def test_numbers_beside_errors_png():
     found = recorded_data.statistics()
     share = found["mean push of updates, divided by the true one (median)"]
     assert f"typically {share:.2f} of the true one" in MEASUREMENTS
-    assert f"typically only {share:.2f} of the true one, and in two it clearly points" in README
-    assert found["states where it clearly points backwards"] == 2
     assert "in six of the forty its sign is wrong, though in four of these it is" in MEASUREMENTS
     assert found["states where it is nearly 0, with the wrong sign"] == 4
     assert found["states where its sign is wrong"] == 6
@@ -503,6 +490,17 @@ def test_numbers_beside_errors_png():
         "updates whose mean is as close with all as with five (quartiles)"])
     assert f"From about {middle} updates on" in MEASUREMENTS
     assert f"quartiles {low} and {high}" in MEASUREMENTS
+
+
+def test_the_readme_says_why_not_to_use_more_rewards():
+    """Beside baseline.png: in other states the script's bias is typically larger than there, but a
+    single update is usually further from the true gradient with all rewards than with five."""
+    _, of_return_minus_v, of_script = recorded_data.pushes().values()
+    found = recorded_data.statistics()
+    share = found["mean push of updates, divided by the true one (median)"]
+    assert share < of_script.mean() / of_return_minus_v.mean()
+    low, middle, _ = found["updates whose mean is as close with all as with five (quartiles)"]
+    assert low > 1 and f"Only the mean of about {middle:.0f} updates would be closer." in README
 
 
 @pytest.mark.parametrize("start, words", [
