@@ -15,7 +15,7 @@ them) and what the critic expected before. The difference estimates the advantag
     A = r₀ + γ·r₁ + γ²·r₂ + γ³·r₃ + γ⁴·r₄ + γ⁵·V(s₅) - V(s₀)
 A > 0 pushes the probability of the action in s₀ up, and A < 0 pushes it down. V(s₀) is pulled a
 little towards the sum of the first six terms. If the episode ends within these five steps, the sum
-ends there, too, without V(s₅).
+stops there, and V(s₅) is left out.
 
 To follow one step, begin with `Environment.run`, which plays an episode and learns from it. Read
 `Agent`, `LocalBrain` and `ParameterServer` as it calls them. `Worker_thread`, `Progress` and `main`
@@ -47,7 +47,7 @@ if __name__ == "__main__":
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # few messages from TensorFlow's C++ code
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # no message; "1" is faster in large networks
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # loading Keras 3 would take half a second
-gc.disable()  # looking for garbage among what is imported would take half a second
+gc.disable()  # collecting garbage during the imports would take half a second
 import numpy as np
 from tensorflow.core.protobuf.config_pb2 import CallableOptions
 import tensorflow.compat.v1 as tf
@@ -65,7 +65,7 @@ gym.logger.min_level = gym.logger.ERROR  # hides advice to use v1; the tutorial 
 ENV = "CartPole-v0"
 NUM_STATES = 4  # cart position and velocity, pole angle and angular velocity
 NUM_ACTIONS = 2  # push the cart to the left or to the right
-TIME_LIMIT_IS_END = True  # count V as 0 after the time limit; False: expect more rewards
+TIME_LIMIT_IS_END = True  # so V counts as 0 after the time limit; False: expect more rewards
 GOOD_STEPS = 199  # as in the tutorial: after this many steps the last reward is 1, otherwise -1
 # The method
 Tmax = 10  # steps between two updates of a thread, at most (the tutorial's name)
@@ -126,11 +126,11 @@ class ParameterServer:
     def build_update(self, gradients):
         """Returns the operation that moves the shared weights, given a gradient for each.
 
-        No thread waits for others' gradients. TensorFlow locks a weight array and its RMSProp
-        average while it changes them, so no update is lost. But a pull may catch some arrays before
-        other threads' updates and some after them, and a gradient may be stale, because other
-        threads may have moved the weights since its thread last pulled. A3C accepts both, as
-        Hogwild! does (arXiv:1106.5730)."""
+        No thread waits for the gradients of others. TensorFlow locks a weight array and its
+        RMSProp average while it changes them, so no update is lost. But a pull may catch some
+        arrays before other threads' updates and some after them, and a gradient may be stale,
+        because other threads may have moved the weights since its thread last pulled. A3C accepts
+        both, as Hogwild! does (arXiv:1106.5730)."""
         # The slash reopens the scope instead of making parameter_server_1. So an optimizer's own
         # variables, such as Adam's, get the prefix by which a checkpoint finds them.
         with tf.name_scope("parameter_server/"):
@@ -153,7 +153,7 @@ def layer(name, *shape):
 
 class LocalBrain:
     """A thread's own copy of the network (§3.6). It predicts π and computes gradients."""
-    action_type, action_shape = tf.int32, ()  # of one action; subclasses may have others
+    action_type, action_shape = tf.int32, ()  # an action is one whole number
 
     def __init__(self, name, parameter_server):
         self.name = name
@@ -233,8 +233,8 @@ class LocalBrain:
         self._push()
 
     def update_parameter_server(self):
-        """Compute the gradient for all queued samples, and apply it to the server's weights. If its
-        norm isn't finite, raises tf.errors.InvalidArgumentError and moves no weight."""
+        """Compute the gradient for all queued samples, and apply it to the server's weights. If the
+        gradient's norm isn't finite, raises tf.errors.InvalidArgumentError and moves no weight."""
         if not self.train_queue:
             return  # no sample is complete yet, which happens if N_STEP_RETURN exceeds Tmax
         s, a, R, s_, discount = zip(*self.train_queue)
@@ -417,7 +417,7 @@ class Worker_thread:
 
     def evaluate(self):
         """Pull the server's weights and play episodes with the most likely actions. If their mean
-        score is high enough, push the weights back: a learner may have updated after the pull."""
+        score is high enough, push these weights back: a learner may have moved the server's."""
         progress, environment = self.progress, self.environment
         brain = environment.agent.brain
         say(f"Threshold reached: mean {np.mean(progress.recent):.1f} of the last "
@@ -555,8 +555,8 @@ class Progress:
             self.changed.notify_all()
 
     def add_to_curves(self, numbers):
-        """Add a point to each of these TensorBoard curves, plotted against frames.
-        numbers: {name: a number, or an array, whose mean is plotted}."""
+        """Add a point to TensorBoard's curves, which are plotted against frames.
+        numbers: {name of a curve: a number, or an array, whose mean is plotted}."""
         if self.curves is not None:
             values = [tf.Summary.Value(tag=name, simple_value=np.mean(number))
                       for name, number in numbers.items()]
@@ -569,7 +569,7 @@ class Progress:
 def main(argv=None, server_class=ParameterServer, brain_class=LocalBrain, agent_class=Agent,
          environment_class=Environment, worker_class=Worker_thread):
     """Learn, then show the policy (§3.1, whose steps are M0 to M3). argv: the words of a command
-    line; None means this program's own. Returns the exit status: 0 learned, 1 not learned, 130
+    line, by default this program's. Returns the exit status: 0 learned, 1 not learned, 130
     interrupted by Ctrl-C or `kill`. Raises SystemExit after --help, for a wrong option, or if a
     thread fails with an OSError (a file can't be written, say). Any other failure of a thread
     raises RuntimeError.
@@ -638,8 +638,8 @@ SAVE_SECONDS = 60  # time between two saves
 class GraphCall:
     """A part of the graph as a Python function. Its arguments fill `feeds`; it returns `fetches`,
     as a list of arrays; `targets` run only for their effects. The first call prepares it with a
-    private method of the session: predictions by `Session.run` or `Session.make_callable` take many
-    times as long."""
+    private method of the session, because `Session.run` and `Session.make_callable` take many times
+    as long for a prediction."""
     def __init__(self, session, feeds=(), fetches=(), targets=()):
         names = [[part.name for part in parts] for parts in (feeds, fetches, targets)]
         self.options = CallableOptions(feed=names[0], fetch=names[1], target=names[2])
@@ -691,8 +691,8 @@ SIGNALS = signal.SIGINT, signal.SIGTERM  # Ctrl-C, and what `kill` sends
 
 @contextlib.contextmanager
 def signals_stop(progress):
-    """Let signals stop the threads; otherwise Python might end while it is saving. At the end
-    put back the old handlers, and the environment variables. (Python allows handlers only in its
+    """Let signals stop the threads; otherwise Python might end while it is saving. At the end,
+    put back the old handlers and the environment variables. (Python allows handlers only in its
     main thread, so `main` has to run there.)"""
     variables = dict(os.environ)
     handlers = {number: signal.signal(number, lambda *_: progress.interrupt())
@@ -716,8 +716,8 @@ def run_program(main):
 
 
 class Checkpoint:
-    """Saves the server's variables in the folder of --checkpoint, and continues from what that
-    holds. Without the option it does nothing."""
+    """Saves the server's variables in the folder of --checkpoint, and continues from a checkpoint
+    found there. Without the option it does nothing."""
     def __init__(self, server):
         self.session, self.progress = server.session, server.progress
         self.folder, self.play = self.progress.options.checkpoint, self.progress.options.play
@@ -727,8 +727,8 @@ class Checkpoint:
             self.saver = tf.train.Saver(self.variables, save_relative_paths=True)
 
     def restore(self):
-        """Continue from the latest checkpoint, if there is one. The frames before it lower ε, but
-        don't use up --max-frames."""
+        """Continue from the latest checkpoint, if there is one. The frames played before it count
+        for ε, but not for --max-frames."""
         if self.folder is None:
             return
         try:
@@ -748,7 +748,7 @@ class Checkpoint:
             refuse(f"argument --checkpoint: {self.folder!r}: {reason(error)}")
         self.progress.max_frames += self.progress.frames
         if not self.play:
-            say(f"Continues after {self.progress.frames} frames")
+            say(f"Continuing after {self.progress.frames} frames")
 
     def save(self):
         """Save. If that fails, the run ends."""
@@ -785,7 +785,7 @@ def prepare_folder(option, folder):
 
 def prepare_films(progress):
     """Find out, before anything is learned, whether films can be made and whether a window can
-    open. If it can't, SDL (with which pygame draws) gets a driver that needs no screen."""
+    open. If it can't, SDL, which pygame draws with, gets a driver that needs no screen."""
     options = progress.options
     options.window = False
     if options.render == "none":

@@ -334,7 +334,7 @@ def test_max_frames_counts_from_the_checkpoint_on(saved, capfd):
         assert run_main(*words, environment_class=Environment)[0] == NOT_LEARNED
         assert len(steps) == 700
         first, *_, last = capfd.readouterr().out.splitlines()
-        assert first == f"Continues after {frames} frames"
+        assert first == f"Continuing after {frames} frames"
         assert last == f"Not learned after {frames + 700} frames"
         assert (saved / f"model-{frames + 700}.index").exists()
 
