@@ -20,7 +20,7 @@ stops there, and V(s₅) is left out.
 To follow one step, begin with `Environment.run`, which plays an episode and learns from it. Read
 `Agent`, `LocalBrain` and `ParameterServer` as it calls them. `Worker_thread`, `Progress` and `main`
 run the threads, and nothing after `main` is A3C. The five main classes have the names and the
-order of the Japanese tutorial that this file accompanies; § marks its sections:
+order of the Japanese tutorial that this file follows; § marks its sections:
 https://qiita.com/sugulu/items/acbc909dd9b74b043e45
 
 Some things come from the tutorial and not from the paper: five rewards in a return (the paper takes
@@ -86,7 +86,7 @@ MAX_FRAMES = 1_000_000  # frames before the learners give up; a frame is a step 
 LEARNED_MEAN = 199  # mean score to exceed, in training and then in an evaluation; the best is 200
 THRESHOLD_MEAN = None  # the mean to exceed in training, if not LEARNED_MEAN
 THRESHOLD_EPISODES = 10  # the mean in training is over the latest ten episodes of all learners
-EVALUATION_EPISODES = 10  # an evaluation is ten episodes of another thread, the test thread
+EVALUATION_EPISODES = 10  # an evaluation is ten episodes played by another thread, the test thread
 PRINT_EPISODES = 50  # print a line every fifty episodes, with their mean score
 GRACE_SECONDS = 1.5  # how long to wait for a thread that may hang in its environment
 

@@ -42,10 +42,11 @@ def main():
             print(f"{name:20} {formula:35} {session.run(value)[0]:8.4f}")
         print()
         squares = session.run(dlogits) ** 2
-        for name, first in ("average from 1", [1, 1]), ("average = gradient²", squares):
+        for name, first in (("first move (average from 1)", [1, 1]),
+                            ("later move (average = gradient²)", squares)):
             session.run([biases.initializer, average.assign(first)])
             session.run(update)
-            print(f"{'move, ' + name:25} {session.run(biases)[1]:8.4f}")
+            print(f"{name:33} {session.run(biases)[1]:8.4f}")
 
 
 if __name__ == "__main__":

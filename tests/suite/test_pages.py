@@ -178,7 +178,7 @@ def test_methods_that_you_may_override_exist():
 
 
 @pytest.mark.parametrize("name, first_words", [
-    ("print_update", "(?:target  |move,)"), ("print_episode", "step  ")])
+    ("print_update", "(?:target  |first move)"), ("print_episode", "step  ")])
 def test_the_lesson_shows_what_its_programs_print(name, first_words):
     """print_update.py and print_episode.py print the README's tables, which begin with these words.
     """
