@@ -637,9 +637,9 @@ SAVE_SECONDS = 60  # time between two saves
 
 class GraphCall:
     """A part of the graph as a Python function. Its arguments fill `feeds`; it returns `fetches`,
-    as a list of arrays; `targets` run only for their effects. The first call prepares it with a
-    private method of the session, because `Session.run` and `Session.make_callable` take many times
-    as long for a prediction."""
+    as a list of arrays; `targets` run only for their effects. The first call prepares the
+    function with a private method of the session, because `Session.run` and `Session.make_callable`
+    take many times as long for a prediction."""
     def __init__(self, session, feeds=(), fetches=(), targets=()):
         names = [[part.name for part in parts] for parts in (feeds, fetches, targets)]
         self.options = CallableOptions(feed=names[0], fetch=names[1], target=names[2])
@@ -675,7 +675,7 @@ def open_session():
 def share_one_core():
     """Keep the calling thread on the core that all learners share (on Linux only). A graph call
     releases Python's lock, the GIL, while it computes. Meanwhile a thread on another core could
-    take it and delay this one. Processes started by this thread stay on its core."""
+    take the lock and delay this one. Processes started by this thread stay on its core."""
     if SHARE_ONE_CORE and hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         core = cores[os.getpid() % len(cores)]  # two runs at once may get different cores
@@ -766,7 +766,7 @@ def open_curves(server):
     """Open a file for TensorBoard if --logdir is given, and write the graph."""
     session, progress = server.session, server.progress
     if progress.options.logdir is not None:
-        # Given a session, it writes at once, so an error is raised in the thread that writes.
+        # Given a session, FileWriter writes at once, so an error comes in the thread that writes.
         progress.curves = tf.summary.FileWriter(progress.options.logdir, session.graph,
                                                 max_queue=0, session=session)
 
@@ -785,7 +785,7 @@ def prepare_folder(option, folder):
 
 def prepare_films(progress):
     """Find out, before anything is learned, whether films can be made and whether a window can
-    open. If it can't, SDL, which pygame draws with, gets a driver that needs no screen."""
+    open. If none can, SDL, which pygame draws with, gets a driver that needs no screen."""
     options = progress.options
     options.window = False
     if options.render == "none":

@@ -78,7 +78,7 @@ def test_the_short_table_of_speeds_has_the_measured_ratios(words):
 
 
 def test_the_readme_says_how_much_slower_eight_threads_are_on_two_cores():
-    assert "On two cores they play only two thirds as many as on one" in WORDS
+    assert "On two cores they play only two thirds as many frames per second" in WORDS
     two_cores = speed(*SPEEDS["8 threads on two cores, compared with one core"])
     assert two_cores == pytest.approx(2 / 3, abs=0.06)
 
@@ -208,8 +208,9 @@ def test_every_ratio_with_an_interval_was_measured(capsys, name):
 
 
 @pytest.mark.parametrize("table, case, words", [
-    ("cartpole", "1 thread", "one thread takes {} times as many as eight (95% interval {}"),
-    ("two_worlds", "1 thread, 200 episodes", "one takes {} times as many frames ({})")])
+    ("cartpole", "1 thread", "one takes {} times as many (95% interval {}"),
+    ("two_worlds", "1 thread, 200 episodes", "one thread takes {} times as many frames ({})"),
+    ("two_worlds", "1 thread, 50 episodes", "after every 50 episodes, {} times as many ({})")])
 def test_the_readmes_ratios_of_frames_are_the_measured_ones(table, case, words):
     """In a sentence of the README, {} stands for the ratio or its interval."""
     assert words.format(*ratio_and_interval(table, case)) in WORDS
@@ -323,8 +324,8 @@ def test_the_readme_says_when_both_worlds_go_well():
     eight, one, same_world = (
         f"{np.median(forgetting.summaries()[f'{learners}, 200 episodes'].good):,.0f}"
         for learners in ("8 threads", "1 thread", "8 in the same world"))
-    assert (f"after {eight} frames with eight threads, {one} with one, and {same_world} with eight "
-            "in the same world") in WORDS
+    assert f"With eight threads this takes {eight} frames (median)." in WORDS
+    assert f"One thread needs {one}, and eight in the same world {same_world};" in WORDS
 
 
 def test_a_mix_of_worlds_helps_if_switches_are_rare():
@@ -364,7 +365,7 @@ def test_late_in_a_run_one_thread_is_more_often_bad():
     assert f"(medians of {np.median(one):.0f} and {np.median(eight):.0f})" in MEASUREMENTS
     assert abs(np.median(one) - np.median(eight)) < 5  # on a scale to 200: "hardly differ"
     bad_of_one, bad_of_eight = sum(one < 150), sum(eight < 150)
-    assert f"{bad_of_one} of 50 average less than 150 in the worse world (with eight, one" in README
+    assert f"in {bad_of_one} of 50 runs it averages less than 150 in the worse world; with" in WORDS
     assert (f"{bad_of_one} of 50 runs with one thread average less than 150 in the worse world, "
             "against one of 50 with eight") in MEASUREMENTS
     assert bad_of_eight == 1
@@ -385,7 +386,7 @@ def test_the_readme_counts_failed_evaluations_in_two_worlds():
     runs = compare.load_runs("two_worlds")
     one, eight = (sum(run.failed for run in runs[f"{learners}, 200 episodes"])
                   for learners in ("1 thread", "8 threads"))
-    assert f"though it fails {one} evaluations in fifty runs, against {eight}." in WORDS
+    assert f"{one} of its evaluations fail, against {eight} with eight threads." in WORDS
 
 
 def test_one_thread_passes_sooner_only_with_50_episodes_to_a_world():
