@@ -1,6 +1,5 @@
 """Draw the pictures of the pages from the recorded data, and print the numbers that they quote."""
 import argparse
-import json
 from pathlib import Path
 
 import film
@@ -10,7 +9,7 @@ import numpy as np
 import recorded_data
 import measure_exercises as exercises
 from film import BLUE, GREEN, GREY, ORANGE, PINK, VERMILION, image
-from recorded_data import HERE, ROOT, SMALL, load, networks, smooth
+from recorded_data import ROOT, SMALL, load, networks, smooth
 from reference import forward
 from run_statistics import column
 from translate import FONTS, translate
@@ -94,44 +93,6 @@ def draw_hundred():
                xlim=(0, 80_000), ylim=(0, 205))
     bottom.xaxis.set_major_formatter(THOUSANDS)
     figure.legend(ncols=2, **ABOVE)
-    return figure
-
-
-def draw_exercises():
-    """A row for each exercise: its frames, divided by the unchanged script's."""
-    names = json.loads((HERE / "exercise_names.json").read_text(encoding="utf-8"))
-    results = exercises.load_runs()
-    compared = exercises.compare_runs(results)
-    unchanged = column(results["0"], "frames")
-    limit = exercises.LIMIT / np.median(unchanged)
-    rng = np.random.default_rng(0)
-    figure, panel = plt.subplots(figsize=(WIDTH, 6.4))
-    panel.axvline(1, color="black", linewidth=0.8)
-    for row, number in enumerate(names):
-        frames = column(results[number], "frames")
-        ratios = frames / unchanged[:len(frames)]
-        height = row + rng.uniform(-0.25, 0.25, len(frames))
-        panel.plot(ratios, height, ".", color=GREY, alpha=0.35, markeredgewidth=0, markersize=7)
-        missed = height[np.isinf(frames)]
-        panel.plot(np.full(len(missed), limit), missed, "x", color=GREY, alpha=0.6, markersize=5)
-        ratio, low, high, p = compared[number, "frames"]
-        color = (GREEN if ratio < 1 else VERMILION) if p < 0.05 else "black"
-        if np.isfinite(low):
-            panel.plot([low, min(high, limit)], [row, row], color=color, linewidth=2.5)
-        if np.isfinite(ratio):
-            panel.plot(ratio, row, "o", color=color, markersize=7)
-    for style, color, words in (
-            ("o-", "black", "not significant"), ("o-", VERMILION, "more frames"),
-            ("o-", GREEN, "fewer frames"), (".", GREY, "a pair of runs"),
-            ("x", GREY, "didn't learn")):
-        panel.plot([], style, color=color, linewidth=2.5, label=words)
-    panel.set_yticks(range(len(names)), [f"{i}  {words}" for i, words in names.items()])
-    panel.tick_params(axis="y", length=0)
-    panel.set(xscale="log", ylim=(len(names) - 0.4, -0.6),
-              xlabel="frames until learned, divided by the unchanged script's with the same seed")
-    panel.set_xticks([0.5, 1, 2, 5, 10], ["0.5", "1", "2", "5", "10"])
-    panel.minorticks_off()
-    figure.legend(ncols=5, **ABOVE)
     return figure
 
 
@@ -268,8 +229,7 @@ def draw_all(folder=PICTURES):
             drawn = {"run": draw_run, "baseline": draw_baseline, "worlds": draw_worlds,
                      "threads": draw_threads}
             if language == "en":  # their pages are only in English
-                drawn |= {"errors": draw_errors, "hundred": draw_hundred,
-                          "exercises": draw_exercises}
+                drawn |= {"errors": draw_errors, "hundred": draw_hundred}
             for name, draw in drawn.items():
                 save(draw(), target / f"{name}.png", language)
 

@@ -1,10 +1,8 @@
 """draw.py draws every picture, and what is drawn follows from the recorded data."""
-import json
 import subprocess
 import sys
 
 import draw
-import measure_exercises
 import numpy as np
 import pytest
 import record
@@ -37,14 +35,6 @@ def test_translations_keep_lines_numbers_and_symbols():
     lines = "partly trained\n12,078 frames\nV(s_)"
     assert translate(lines, "ja") == "学習途中\n12,078 フレーム\nV(s_)"
     assert translate("standard deviation 0.12", "ja") == "標準偏差 0.12"
-
-
-def test_each_measured_exercise_has_a_name():
-    """Otherwise its row would be missing in the picture of the exercises. The rows are in the
-    exercises' order. (What COMBINATIONS names has no row.)"""
-    names = json.loads((draw.HERE / "exercise_names.json").read_text(encoding="utf-8"))
-    assert set(names) == set(measure_exercises.load_runs()) - set(measure_exercises.COMBINATIONS)
-    assert list(map(int, names)) == sorted(map(int, names))
 
 
 def test_a_log_has_the_scores_of_all_threads_in_order(tmp_path):
