@@ -23,7 +23,7 @@ def test_every_picture_is_drawn_without_tensorflow(tmp_path):
     program = ("import sys; sys.modules['tensorflow'] = None\n"
                "import draw, film; draw.DPI, film.STEPS = 40, 20  # for speed\n"
                "draw.draw_all(sys.argv[1])")
-    subprocess.run([sys.executable, "-c", program, tmp_path], check=True, cwd=draw.HERE,
+    subprocess.run([sys.executable, "-c", program, tmp_path], check=True, cwd=recorded_data.HERE,
                    env=environment_variables())
     assert pictures(tmp_path) == pictures(draw.PICTURES)
     for name in pictures(tmp_path):
