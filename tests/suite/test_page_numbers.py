@@ -1,7 +1,8 @@
 """The numbers on the pages are those of the recorded data.
 
 Tables are what the programs print. Other numbers are looked up with some words beside them; each
-function below yields pairs of a page and such words. (Whoever measures anew reads the conclusions.)
+function below that begins with "of" yields pairs of a page and such words. A few numbers aren't
+here, and whether a conclusion follows from new data is for whoever measures anew.
 """
 import functools
 import random
@@ -187,10 +188,8 @@ def of_two_worlds():
                          f"and eight divided between the worlds {eight:.1f}")
     eight, one = (late[f"{name}, 200 episodes"].worse for name in names[:2])
     yield MEASUREMENTS, f"(medians of {np.median(one):.0f} and {np.median(eight):.0f})"
-    yield WORDS, f"in {sum(one < 150)} of 50 runs it averages less than 150 in the worse world"
+    yield WORDS, f"{sum(one < 150)} of 50 runs with one thread, and one with eight, average less"
     yield MEASUREMENTS, f"{sum(one < 150)} of 50 runs with one thread average less than 150"
-    counts = [failed("two_worlds", f"{name}, 200 episodes") for name in names]
-    yield WORDS, "{1} of its evaluations fail, against {0} with eight threads.".format(*counts)
 
 
 def of_exercise_22():
@@ -207,7 +206,8 @@ def of_exercise_22():
     yield EXERCISES, f"the other {len(apart)} had only {sum(apart)}."
 
 
-def of_scripts_and_variants():
+def of_a_hundred_runs():
+    """Of the script, and with two exercises' changes."""
     runs = measure_exercises.load_runs()
     frames, scores = (sorted(run_statistics.column(runs["0"], name))
                       for name in ("frames", "policy"))
@@ -220,15 +220,23 @@ def of_scripts_and_variants():
     good = {number: sum(run.policy >= 195 for run in runs[number]) for number in ("5", "17")}
     yield EXERCISES, f"{good['5']} of 100 averaged at least 195 over 100 fresh episodes"
     yield EXERCISES, f"only {good['17']} of the 100 policies average at least 195"
-    for limit, own in clipping.load_runs().items():
-        values = [run.largest_v for run in own]
-        large = sum(value > 2 for value in values)
-        if limit.startswith("only"):
-            yield VARIANTS, f" in {large} of 40"
-        else:
-            yield VARIANTS, (f"| {limit.replace('not clipped', '(not clipped)')} | "
-                             f"{sum(not run.learned for run in own)} of 100 | "
-                             f"{np.median(values):.1f}, ")
+
+
+def of_clipping():
+    """To which norm gradients are clipped, runs that didn't learn, the median and the largest of
+    the largest |V| of each run; and how many runs had |V| above 2."""
+    runs = clipping.load_runs()
+    for limit in "not clipped", "5", "2", "1", "0.5":
+        values = [run.largest_v for run in runs[limit]]
+        worst = f"{max(values):.1f}" if max(values) < 100 else f"{max(values):,.0f}"
+        yield VARIANTS, row("(not clipped)" if limit == "not clipped" else limit,
+                            f"{sum(not run.learned for run in runs[limit])} of {len(values)}",
+                            f"{np.median(values):.1f}, {worst}")
+    ends, others, none = (sum(run.largest_v > 2 for run in runs[case]) for case in (
+        "only those with the end of an episode to 0.25", "only the others to 0.25", "not clipped"))
+    yield VARIANTS, (f"|V| exceeded 2 in {ends} of 40 runs; when we clipped only the others, in "
+                     f"{others} of 40.")
+    yield VARIANTS, f"(Without clipping, in {none} of 100.)"
 
 
 def of_pictures():
@@ -249,28 +257,30 @@ def of_pictures():
 
 
 @pytest.mark.parametrize("quotes", [of_speeds, of_ratios, of_frames, of_two_worlds, of_exercise_22,
-                                    of_scripts_and_variants, of_pictures])
+                                    of_a_hundred_runs, of_clipping, of_pictures])
 def test_the_pages_quote_the_data(quotes):
-    for text, words in quotes():
-        assert words in text
+    """(A number that the words begin with must not be the end of a longer one.)"""
+    missing = [words for text, words in quotes()
+               if not re.search(r"(?<![\d.,])" + re.escape(words), text)]
+    assert not missing
 
 
 def test_rounded_numbers_of_the_readme_are_near_those_of_the_data():
-    """Words of the README, the number that they say, and the one that was measured."""
+    """Words of the README, the number that they say, a tolerance, and what was measured."""
     times = run_statistics.load(speeds.path("learning"))
     one_core, two_cores = (timeline.load()[f"CartPole, {cores}"]
                            for cores in ("one core", "all cores"))
     of_return, of_return_minus_v, _ = recorded_data.pushes().values()
-    for words, said, measured in (
-            ("eight threads learn in about a [seventh] of the time", 1 / 7,
+    for words, said, tolerance, measured in (
+            ("eight threads learn in about a [seventh] of the time", 1 / 7, 0.015,
              np.median(times["sleeping, 8 learners"]) / np.median(times["sleeping, 1 learner"])),
-            ("On two cores they play only two thirds as many frames per second", 2 / 3,
+            ("On two cores they play only two thirds as many frames per second", 2 / 3, 0.06,
              speed("variants", "a3c_cartpole.py, all cores", "a3c_cartpole.py")),
-            ("about 95% of the gradients are [fresh]", 95, np.mean(one_core.fresh)),
-            ("The mean age is about five", 5, np.mean([*one_core.mean, *two_cores.mean])),
-            ("the standard deviation falls to a sixth", 1 / 6,
+            ("about 95% of the gradients are [fresh]", 95, 1.5, np.mean(one_core.fresh)),
+            ("The mean age is about five", 5, 0.5, np.mean([*one_core.mean, *two_cores.mean])),
+            ("the standard deviation falls to a sixth", 1 / 6, 0.01,
              of_return_minus_v.std() / of_return.std())):
-        assert words in WORDS and measured == pytest.approx(said, rel=0.1), words
+        assert words in WORDS and measured == pytest.approx(said, abs=tolerance), words
 
 
 @pytest.mark.parametrize("learners", ["1 thread", "8 threads"])
