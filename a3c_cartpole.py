@@ -442,7 +442,7 @@ class Stopped(Exception):
 
 
 class Progress:
-    """What the threads tell each other. In the tutorial these values are globals.
+    """What the threads tell each other. In the tutorial some of this is global.
 
     A run begins in the phase "training" (with --play, "learned"). At the threshold it is
     "evaluating": the learners wait while the test thread evaluates the policy. Then it is
