@@ -766,14 +766,14 @@ def open_curves(server):
     """Open a file for TensorBoard if --logdir is given, and write the graph."""
     session, progress = server.session, server.progress
     if progress.options.logdir is not None:
-        # Given a session, FileWriter writes at once, so an error comes in the thread that writes.
+        # Given a session, FileWriter writes at once, and raises an error in the thread that writes.
         progress.curves = tf.summary.FileWriter(progress.options.logdir, session.graph,
                                                 max_queue=0, session=session)
 
 
 def prepare_folder(option, folder):
-    """Make the folder of an option, if need be. Refuse it if files can't be written there, or if
-    TensorFlow can't find it, as when the path has brackets."""
+    """Make the folder that an option names, if need be. Refuse it if files can't be written there,
+    or if TensorFlow can't find it, as when the path has brackets."""
     try:
         os.makedirs(folder, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
@@ -785,7 +785,7 @@ def prepare_folder(option, folder):
 
 def prepare_films(progress):
     """Find out, before anything is learned, whether films can be made and whether a window can
-    open. If none can, SDL, which pygame draws with, gets a driver that needs no screen."""
+    open. If not, SDL, which pygame draws with, gets a driver that needs no screen."""
     options = progress.options
     options.window = False
     if options.render == "none":
