@@ -276,6 +276,8 @@ def test_rounded_numbers_of_the_readme_are_near_those_of_the_data():
              np.median(times["sleeping, 8 learners"]) / np.median(times["sleeping, 1 learner"])),
             ("On two cores they play only two thirds as many frames per second", 2 / 3, 0.06,
              speed("variants", "a3c_cartpole.py, all cores", "a3c_cartpole.py")),
+            ("our waiting threads play only half as many frames per second", 1 / 2, 0.06,
+             speed("variants", "synchronous.py", "a3c_cartpole.py")),
             ("about 95% of the gradients are [fresh]", 95, 1.5, np.mean(one_core.fresh)),
             ("The mean age is about five", 5, 0.5, np.mean([*one_core.mean, *two_cores.mean])),
             ("the standard deviation falls to a sixth", 1 / 6, 0.01,
