@@ -251,6 +251,10 @@ def of_pictures():
     share = found["mean push of updates, divided by the true one (median)"]
     yield MEASUREMENTS, f"typically {share:.2f} of the true one"
     yield README, f"typically only {share:.2f} of the true one"
+    words = "no one two three four five six seven eight nine".split()
+    wrong, nearly_0 = (words[found[f"states where {what}"]] for what in (
+        "its sign is wrong", "it is nearly 0, with the wrong sign"))
+    yield MEASUREMENTS, f"in {wrong} of the forty its sign is wrong, though in {nearly_0} of these"
     worse = found["states where no update would have a smaller error"]
     yield MEASUREMENTS, f"In {worse} of the forty states, an update of 0"
     low, middle, high = found["updates whose mean is as close with all as with five (quartiles)"]
