@@ -116,6 +116,22 @@ def summaries(late=LATE):
     return {case: summarize(runs, late) for case, runs in load().items()}
 
 
+def forgotten(runs):
+    """Of runs with one thread: the mean score in a world at the last evaluation before the thread
+    left it, and at the last one before it came back or the run ended. Only worlds that had been
+    good by then are counted."""
+    found = []
+    for run in runs.astype(float):
+        pairs = []  # score before, score after
+        for scores, played in (run[:, 0], run[:, 2] > 0), (run[:, 1], run[:, 2] < 1):
+            ends = np.flatnonzero(np.diff(played))  # the last evaluation of each stay, here or away
+            for left, back in zip(ends, [*ends[1:], len(scores) - 1], strict=True):
+                if played[left] and scores[:left + 1].max() >= GOOD:
+                    pairs.append((scores[left], scores[back]))
+        found.append(np.mean(pairs, axis=0))
+    return np.transpose(found)
+
+
 def p_values(found):
     """{(case, name of a number): p} of the signed-rank test against eight threads. Holm's
     correction covers the whole table."""
@@ -147,7 +163,11 @@ def main():
     print(*rows(), sep="\n")
     print("from 60,000 frames on, in the worse world: median of the mean scores, those below 150")
     for case, runs in summaries(late=60_000).items():
-        print(f"{case}: {np.median(runs.worse):.0f}, {sum(runs.worse < 150)}")
+                print(f"{case}: {np.median(runs.worse):.0f}, {sum(runs.worse < 150)}")
+    before, after = forgotten(load()["1 thread, 200 episodes"])
+    print(f"1 thread leaves a world: score {np.median(before):.0f}, before it comes back "
+          f"{np.median(after):.0f} (medians), p = {run_statistics.signed_rank_test(before, after)}")
+
 
 
 if __name__ == "__main__":
