@@ -193,7 +193,7 @@ def test_forgetting_py_compares_scores_before_and_after_an_absence():
     """The mean score before the thread leaves a world, and before it comes back or the run ends.
     Here it leaves world 1 twice, but the first time the policy had never been good there."""
     share_in_world_1 = [1, 1, 0, 0, 1, 1, 0]
-    scores_in_world_1 = [100, 180, 170, 90, 200, 150, 100]
+    scores_in_world_1 = [20, 180, 170, 90, 200, 150, 100]
     scores_in_other_world = [10, 10, 50, 198, 60, 20, 200]
     run = np.transpose([scores_in_world_1, scores_in_other_world, share_in_world_1])
     [before], [after] = forgetting.forgotten(run[np.newaxis])
