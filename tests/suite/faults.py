@@ -23,8 +23,6 @@ FAULTS = {
         ("Agent.explore", "weights=p", "weights=None")],
     "test_greedy_play_takes_the_likeliest_action": [
         ("Agent.act_greedily", "return p.index(max(p))", "return self.explore(p, 10 ** 9)")],
-    "test_the_network_is_asked_with_a_batch_of_one_state": [
-        ("Agent.policy", "s[np.newaxis]", "s")],
     # test_clipped.py
     "test_play_says_nothing_of_a_falling_rate": [
         ("clipped.FallingRate.initialize", " and not self.progress.options.play", "")],
@@ -397,6 +395,7 @@ FAULTS = {
     "test_films_show_every_step": [
         ("show_episodes", "environment.play(env)", "environment.play(environment.env)"),
         ("show_episodes", "env.close()  # this", "pass  # this")],
+    "test_play_shows_the_learned_policy": [("Agent.policy", "s[np.newaxis]", "s")],
     "test_play_changes_nothing": [("Checkpoint.save", " or self.play", "")],
     "test_a_run_without_success_has_status_1": [
         ("", "\n    run_program(main)", "\n    main()"),
@@ -549,8 +548,7 @@ FAULTS = {
         ("Worker_thread.evaluate", "mean > LEARNED_MEAN", "mean >= LEARNED_MEAN")],
     "test_the_test_thread_evaluates_and_says_what_came_out": [
         ("Worker_thread.test", 'progress.phase != "learned"', 'progress.phase != "training"'),
-        ("Worker_thread.evaluate", "mean > LEARNED_MEAN", "True")],
-    "test_without_learners_no_evaluation_is_awaited": [
+        ("Worker_thread.evaluate", "mean > LEARNED_MEAN", "True"),
         ("Progress.wait_for_evaluation", "                        or not self.learning_threads)",
          "                        or False)")],
     "test_training_may_have_a_threshold_of_its_own": [

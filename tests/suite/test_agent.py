@@ -63,10 +63,3 @@ def test_greedy_play_takes_the_likeliest_action(p, likeliest):
     agent = new_agent(p)
     before = agent.rng.getstate()
     assert agent.act_greedily(STATE) == likeliest and agent.rng.getstate() == before
-
-
-def test_the_network_is_asked_with_a_batch_of_one_state():
-    agent = new_agent()
-    agent.policy(STATE)
-    [asked] = agent.brain.predict_p.call_args.args
-    assert asked.shape == (1, 4)

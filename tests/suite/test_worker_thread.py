@@ -196,12 +196,6 @@ def test_the_test_thread_evaluates_and_says_what_came_out(first_words, score, la
     assert first_words == ["Threshold", "Evaluation", last_line]
 
 
-@may_hang
-def test_without_learners_no_evaluation_is_awaited(first_words):
-    Built(0).tester.test()
-    assert first_words == ["Not"]  # "Not learned after 0 frames"
-
-
 @pytest.mark.parametrize("threshold, score, phase", [
     (205, 200, "training"), (150, 190, "evaluating")])
 def test_training_may_have_a_threshold_of_its_own(monkeypatch, threshold, score, phase):
