@@ -17,7 +17,7 @@ FAULTS = {
     "test_each_step_becomes_a_sample_with_its_n_step_return": [
         ("Agent.queue_oldest", "GAMMA ** n", "GAMMA ** N_STEP_RETURN"),
         ("Agent.queue_oldest", "0.0 if terminal else GAMMA ** n", "GAMMA ** n")],
-    "test_actions_are_random_with_epsilon_else_follow_policy": [
+    "test_an_action_is_random_with_probability_epsilon": [
         ("Agent.explore", "1.0", "9.0"), ("EPS_STEPS", "1600", "160"),
         ("Agent.act", "self.policy(s), frame", "self.policy(s), 0"),
         ("Agent.explore", "weights=p", "weights=None")],
@@ -141,9 +141,9 @@ FAULTS = {
         ("main", ", daemon=True", ""),  # Python would wait for the thread that hangs
         ("signals_stop", "progress.interrupt()",
          "(progress.interrupt(), signal.signal(signal.SIGINT, signal.default_int_handler))")],
-    "test_ctrl_c_that_ends_ffmpeg_doesnt_look_like_a_missing_one": [
+    "test_ffmpeg_ended_by_ctrl_c_isnt_called_missing": [
         ("prepare_films", "if progress.interrupted", "if False")],
-    "test_an_error_in_a_thread_is_named_and_ends_the_run": [
+    "test_an_error_in_any_thread_ends_the_run": [
         ("main", "{name} failed: {type(error)", "{type(error)"),
         ("Worker_thread.run", "self.progress.stop(error, self.name)", "pass"),
         ("Progress.stop", "self.stopped = True", "self.stopped = name != 'local_thread2'"),
@@ -153,7 +153,7 @@ FAULTS = {
         ("Worker_thread.evaluate", "progress.raise_if_stopped()", "pass"),
         ("Checkpoint.save", "except Exception", "except OSError"),
         ("reason", '" ".join(str(error).split())', "str(error)")],
-    "test_a_save_on_the_way_that_fails_ends_the_run": [
+    "test_a_failed_save_during_a_run_ends_it": [
         ("main", "server.checkpoint.save()\n                next_save", "next_save"),
         ("Progress.wait_for_stop", "self.stopped, seconds)", "self.stopped)")],
     "test_a_failed_save_is_reported_even_after_ctrl_c": [
@@ -180,7 +180,7 @@ FAULTS = {
         ("Environment.run", "if step % Tmax == 0", "if step == 0"),
         ("Environment.run", "done or step % Tmax == 0", "step % Tmax == 0"),
         ("Environment.run", "self.reset(self.env)", "self.env.reset()[0]")],
-    "test_a_learners_states_frames_and_score": [
+    "test_a_learner_acts_on_states_and_sums_rewards": [
         ("Environment.run", "act(s, frame)", "act(s, step)"),
         ("Environment.run", "s = s_", "pass"), ("Environment.run", "score += r", "score += 1")],
     "test_the_test_thread_only_plays": [
@@ -213,7 +213,7 @@ FAULTS = {
         ("main", 'f"{options.seed} {name}"', "name")],
     "test_a_wrong_number_of_actions_is_noticed": [
         ("Environment.__init__", "not in (NUM_ACTIONS, None)", "is None")],
-    "test_the_number_of_actions_isnt_checked_if_they_are_torques": [
+    "test_continuous_actions_arent_compared_with_num_actions": [
         ("Environment.__init__", "(NUM_ACTIONS, None)", "(NUM_ACTIONS,)")],
     # test_exercises.py
     "test_check_py_accepts_only_gae": [
@@ -309,7 +309,7 @@ FAULTS = {
         ("LocalBrain.update_parameter_server", "self.train_queue.clear()", "pass")],
     "test_after_a_bad_gradient_the_next_one_counts": [
         ("LocalBrain.update_parameter_server", "self.train_queue.clear()", "pass")],
-    "test_a_gradient_that_isnt_finite_is_an_error_and_moves_nothing": [
+    "test_a_gradient_that_isnt_finite_changes_nothing": [
         ("finite", "tf.tuple(gradients, control_inputs=[norm])", "gradients"),
         ("finite", "tf.check_numerics(", "(lambda norm, _: norm)("),
         ("finite", "tf.global_norm(gradients)", "gradients[0]")],
@@ -385,7 +385,7 @@ FAULTS = {
     "test_threads_are_awaited_before_the_last_save": [
         ("main", "thread.join(max(0.0, end - progress.seconds()))", "thread.join(GRACE_SECONDS)"),
         ("main", "thread.join(max(0.0, end - progress.seconds()))", "pass")],
-    "test_importing_keeps_a_setting_of_tensorflow": [
+    "test_importing_keeps_the_users_onednn_setting": [
         ("", 'setdefault("TF_ENABLE_ONEDNN_OPTS"', '__setitem__("TF_ENABLE_ONEDNN_OPTS"')],
     "test_the_garbage_collector_is_on_again": [("", "gc.enable()", "gc.disable()")],
     "test_for_films_sdl_gets_drivers_that_need_no_devices": [
@@ -410,11 +410,11 @@ FAULTS = {
         ("Worker_thread.evaluate", "range(EVALUATION_EPISODES)", "range(10)")],
     "test_a_line_is_printed_in_one_piece": [
         ("say", 'print(line + "\\n", end="", flush=True)', "print(line, flush=True)")],
-    "test_a_curves_point_is_a_batchs_mean_at_the_frames_so_far": [
+    "test_a_curves_point_is_a_batchs_mean": [
         ("Progress.add_to_curves", "self.frames", "self.episodes")],
     "test_scores_and_evaluations_go_to_their_curves": [
         ("Worker_thread.learn", '"mean": mean', '"mean": score')],
-    "test_graph_and_curves_are_on_disk_when_a_run_ends": [
+    "test_graph_and_curves_are_on_disk_after_a_run": [
         ("open_curves", "max_queue=0, session=session", "max_queue=1000")],
     "test_human_shows_and_films_every_step": [
         ("show_episodes", "options.window", "False"),
@@ -553,9 +553,9 @@ FAULTS = {
          "                        or False)")],
     "test_training_may_have_a_threshold_of_its_own": [
         ("Progress.episode_ended", " if THRESHOLD_MEAN is None else THRESHOLD_MEAN", "")],
-    "test_a_score_during_an_evaluation_isnt_in_the_mean_that_began_it": [
+    "test_a_late_score_isnt_in_the_thresholds_mean": [
         ("Progress.episode_ended", 'self.phase == "training"', "True")],
-    "test_after_a_failed_evaluation_ten_more_episodes_have_to_end": [
+    "test_after_a_failed_evaluation_ten_new_scores_count": [
         ("Progress.evaluated", "self.recent.clear()", "pass")],
     "test_the_last_episodes_may_reach_the_threshold": [
         ("Progress.wait_for_evaluation", "or not self.learning_threads,", "or True,"),

@@ -26,7 +26,8 @@ def new_agent(p=(0.5, 0.5)):
 @example(n=5, gamma=0.9, fell=True,  # so long that a running sum would lose its digits
          rewards=np.random.default_rng(0).normal(size=1000).tolist())
 def test_each_step_becomes_a_sample_with_its_n_step_return(n, gamma, rewards, fell):
-    """The returns are sums of discounted rewards. State t is [t, t, t, t], action t is t % 2."""
+    """A step's sample: its state and action, the discounted sum of n rewards, the state after them,
+    and γⁿ or 0, by which V of that state counts. State t is [t, t, t, t], action t is t % 2."""
     agent, steps = new_agent(), len(rewards)
     with unittest.mock.patch.multiple(a3c, N_STEP_RETURN=n, GAMMA=gamma):
         for t, r in enumerate(rewards):
@@ -44,8 +45,9 @@ def test_each_step_becomes_a_sample_with_its_n_step_return(n, gamma, rewards, fe
 
 
 @pytest.mark.parametrize("frame, epsilon", [(0, 0.5), (800, 0.3), (1600, 0.1), (5000, 0.1)])
-def test_actions_are_random_with_epsilon_else_follow_policy(monkeypatch, frame, epsilon):
-    """ε falls from 0.5 to EPS_END, here 0.1, over 1600 frames, and then stays there."""
+def test_an_action_is_random_with_probability_epsilon(monkeypatch, frame, epsilon):
+    """With probability ε an action is random, otherwise it is drawn from p. ε falls from 0.5 to
+    EPS_END, here 0.1, over 1600 frames, and then stays there."""
     p = [0.1, 0.8, 0.1]
     monkeypatch.setattr(a3c, "NUM_ACTIONS", 3)
     monkeypatch.setattr(a3c, "EPS_END", 0.1)

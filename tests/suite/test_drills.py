@@ -55,8 +55,8 @@ MOMENTS = [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(1, 50))]
 @posix
 @pytest.mark.parametrize("number", MOMENTS, ids=lambda n: f"{STAGES[n % 4][0].strip(' :')} {n}")
 def test_ctrl_c_at_a_random_moment_saves_and_ends(tmp_path, number):
-    """Whenever it comes, the script saves and ends with one line, and the films it has finished are
-    whole. (Without -m long, it comes only while the script films.)"""
+    """Whenever Ctrl-C comes, the script saves and ends with one line, and the films it has finished
+    are whole. (Without -m long, it comes only while the script films.)"""
     text, latest_delay = STAGES[number % 4]
     delay = random.Random(f"Ctrl-C {number}").uniform(0, latest_delay)
     process = start_with(Announced, "--seed", 1, cwd=tmp_path)
@@ -112,7 +112,7 @@ def test_ctrl_c_before_the_threads_start_changes_nothing_saved(monkeypatch, capf
 
 @posix
 def test_ctrl_c_during_the_imports_ends_quietly(tmp_path):
-    """Loading TensorFlow may take seconds. Here a module that sleeps stands for NumPy."""
+    """Ctrl-C during a slow import prints no traceback. (A module that sleeps stands for NumPy.)"""
     (tmp_path / "numpy.py").write_text("import time; print('loading', flush=True); time.sleep(99)")
     process = start(cwd=tmp_path, env=environment_variables(PYTHONPATH=str(tmp_path)))
     read_until(process, "loading")
@@ -120,8 +120,8 @@ def test_ctrl_c_during_the_imports_ends_quietly(tmp_path):
     assert wait_for_end(process) == (-signal.SIGINT, "", "")
 
 
-def test_ctrl_c_that_ends_ffmpeg_doesnt_look_like_a_missing_one(monkeypatch, capfd):
-    """In a terminal, Ctrl-C goes to ffmpeg, too, while the script tries whether it works."""
+def test_ffmpeg_ended_by_ctrl_c_isnt_called_missing(monkeypatch, capfd):
+    """In a terminal, Ctrl-C ends ffmpeg, too, while the script tries whether it works."""
     def ffmpeg(*args, **kwargs):
         signal.raise_signal(signal.SIGINT)
         raise subprocess.CalledProcessError(-signal.SIGINT, "ffmpeg")
@@ -160,10 +160,10 @@ def test_a_second_ctrl_c_saves_though_a_thread_hangs(tmp_path, saved):
     ("local_thread2", False, ValueError), ("local_thread2", False, SystemExit),
     ("test_thread", False, ValueError), ("test_thread", True, ValueError)],
     ids=["learning", "sys.exit", "evaluating", "filming"])
-def test_an_error_in_a_thread_is_named_and_ends_the_run(
+def test_an_error_in_any_thread_ends_the_run(
         tmp_path, monkeypatch, saved, victim, while_filming, error):
-    """Whether a thread learns, evaluates or films: the message names it, the learners end, too, and
-    the checkpoint has all frames."""
+    """Whether a thread that fails learns, evaluates or films: the message names it, the learners
+    end, too, and the checkpoint has all frames."""
     class Failing(a3c.Environment):
         def run(self):
             self.fail(filming=False)
@@ -218,9 +218,9 @@ class NoSpace(a3c.ParameterServer):
 
 
 @pytest.mark.timeout(60)
-def test_a_save_on_the_way_that_fails_ends_the_run(tmp_path, monkeypatch):
-    """A long run that goes on without its saves could be lost. (This one can neither learn its task
-    nor use up its frames.)"""
+def test_a_failed_save_during_a_run_ends_it(tmp_path, monkeypatch):
+    """If a save fails while learning goes on, the run ends and says so; without its saves it could
+    be lost. (It can neither learn nor use up its frames here.)"""
     monkeypatch.setattr(a3c, "SAVE_SECONDS", 0)  # `main` looks once a second
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 200)  # which no mean exceeds
     with pytest.raises(SystemExit, match="^saving failed: No space$"):
@@ -228,7 +228,7 @@ def test_a_save_on_the_way_that_fails_ends_the_run(tmp_path, monkeypatch):
 
 
 def test_a_failed_save_is_reported_even_after_ctrl_c(tmp_path):
-    """A run that is interrupted has a last save, too."""
+    """An interrupted run has a last save, too, and if that fails, its error is the message."""
     class Interrupted(a3c.Environment):
         def run(self):
             self.progress.interrupt()
@@ -249,8 +249,8 @@ def test_a_curve_not_written_ends_the_run(tmp_path):
 @pytest.mark.parametrize("fails", [False, True])
 @unittest.mock.patch.dict(os.environ, MINE="1")
 def test_main_puts_signals_and_environment_variables_back(fails):
-    """A notebook goes on after `main`, whether it has failed or not. This run changes one variable,
-    and adds another."""
+    """After `main`, whether it has failed or not, both are as before, so a notebook can go on. This
+    run changes one variable, and adds another."""
     class Environment(a3c.Environment):
         def __init__(self, *args):
             super().__init__(*args)
@@ -267,7 +267,7 @@ def test_main_puts_signals_and_environment_variables_back(fails):
 
 
 def test_if_a_thread_cannot_start_the_others_end(monkeypatch):
-    """Of the learner that has started before, conftest.py checks that it isn't left behind."""
+    """The learner that has started before ends, too, as conftest.py checks after each test."""
     def start(thread, really=threading.Thread.start):
         if thread.name == "test_thread":
             raise RuntimeError("can't start new thread")
@@ -307,7 +307,7 @@ def test_only_learners_share_one_core(monkeypatch, share):
     assert run_main("--workers", 4, environment_class=Environment)[0] == LEARNED
     assert cores.pop("test_thread") == {ALL_CORES}
     assert os.sched_getaffinity(0) == ALL_CORES  # of the caller
-    [of_all_learners] = set.union(*cores.values())
+    [of_all_learners] = set.union(*cores.values())  # the same for each
     assert len(cores) == 4 and of_all_learners <= ALL_CORES
     assert len(of_all_learners) == (1 if share else len(ALL_CORES))
 

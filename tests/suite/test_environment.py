@@ -49,8 +49,8 @@ def test_a_learner_pulls_plays_and_updates():
     assert environment.calls == ["reset", *ten_steps, "update", *two_steps, "update"]
 
 
-def test_a_learners_states_frames_and_score():
-    """The score is the sum of the environment's own rewards, here 2.5 a step."""
+def test_a_learner_acts_on_states_and_sums_rewards():
+    """Each action follows the newest state and frame. The score sums the rewards, 2.5 a step."""
     environment = Noting(EndsAt(12, reward=2.5))
     score = environment.run()
     states, frames = zip(*environment.acts)
@@ -97,8 +97,8 @@ def test_only_the_end_is_rewarded(falls, last):
 
 
 def test_reward_and_agent_get_states_action_and_done(monkeypatch):
-    """`done` is true at a time limit, too, even if V still counts. A subclass's `reward` may use
-    all of these."""
+    """A subclass's `reward`, and the agent, get each step's two states, its action, and `done`,
+    which is true at a time limit, too, even if V still counts."""
     monkeypatch.setattr(a3c, "TIME_LIMIT_IS_END", False)
     env = EndsAt()
     environment = Noting(env)
@@ -159,7 +159,8 @@ def test_only_the_same_seed_repeats_an_episodes_start():
         run_main("--workers", 2, "--max-frames", 1, "--seed", seed, environment_class=Environment)
         runs.append(reset_seeds)
     first, again, other = runs
-    assert first == again and len({*first, *other}) == 6 + 6
+    assert first == again
+    assert len({*first, *other}) == 6 + 6  # all differ: two episodes of each of three threads
 
 
 def test_a_wrong_number_of_actions_is_noticed(monkeypatch, capsys):
@@ -170,7 +171,7 @@ def test_a_wrong_number_of_actions_is_noticed(monkeypatch, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_the_number_of_actions_isnt_checked_if_they_are_torques():
+def test_continuous_actions_arent_compared_with_num_actions():
     """Only discrete actions can be counted, and compared with NUM_ACTIONS."""
     class Uncountable(a3c.Environment):
         def make(self, render_mode=None):

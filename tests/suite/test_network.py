@@ -19,15 +19,15 @@ def built(rng):
 
 
 def test_the_policy_equals_numpy(built, rng):
-    """The states are float64, which a graph call converts to the network's float32."""
+    """A brain's policy is NumPy's, also for float64 states, which a graph call makes float32."""
     [brain, _], s = built.brains, random_samples(rng)[0]
     wanted, _ = forward(built.values(brain.weights), s)
     np.testing.assert_allclose(brain.predict_p(s), wanted, rtol=1e-4, atol=1e-6)
 
 
 def test_loss_terms_equal_numpy(rng, monkeypatch):
-    """Here LOSS_V and LOSS_ENTROPY aren't the script's. It also holds where a policy is certain:
-    log 0 would give infinity or NaN."""
+    """The losses of actor, critic and entropy are NumPy's, also with another LOSS_V and
+    LOSS_ENTROPY, and where a policy is certain: log 0 would give infinity or NaN."""
     monkeypatch.setattr(a3c, "LOSS_V", 1.5)  # three times its own value
     monkeypatch.setattr(a3c, "LOSS_ENTROPY", 0.04)  # four times
     p = np.array([[1, 0], [1, 0], [0, 1], [0.5, 0.5], [0.3, 0.7], [0.9, 0.1]], np.float32)
@@ -57,8 +57,8 @@ def test_learners_update_the_shared_weights_as_in_numpy(built, rng):
 
 
 def test_an_update_hands_each_loss_to_its_own_curve(built, rng, points):
-    """The actor's, the critic's and the entropy's, as one number per sample (`add_to_curves`
-    averages them), and the gradient's norm. All equal NumPy's."""
+    """A point has the losses of actor, critic and entropy, as one number per sample
+    (`add_to_curves` averages them), and the gradient's norm. All equal NumPy's."""
     brain, samples = built.brains[0], random_samples(rng)
     weights = built.values(brain.weights)
     update_with(brain, *samples)
@@ -85,15 +85,15 @@ def update_that_fails(brain, s, a, R, s_, discount, number=np.nan):
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, 1e30])  # 1e30: only the norm is infinite
-def test_a_gradient_that_isnt_finite_is_an_error_and_moves_nothing(built, rng, points, number):
-    """Neither weights nor RMSProp's averages, and no curve gets a point."""
+def test_a_gradient_that_isnt_finite_changes_nothing(built, rng, points, number):
+    """It is an error, and no weight, no average of RMSProp's and no curve changes."""
     before = everything(built.server)
     update_that_fails(built.brains[0], *random_samples(rng), number=number)
     assert equal(everything(built.server), before) and points == []
 
 
 def test_after_a_bad_gradient_the_next_one_counts(built, rng):
-    """The samples of the bad one are gone."""
+    """The bad one's samples are gone, so the next update moves the weights, to finite values."""
     brain, samples = built.brains[0], random_samples(rng)
     update_that_fails(brain, *samples)
     before = everything(built.server)

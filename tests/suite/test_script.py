@@ -189,8 +189,8 @@ def curves(folder):
     return found
 
 
-def test_a_curves_point_is_a_batchs_mean_at_the_frames_so_far(tmp_path):
-    """A plain number is its own mean."""
+def test_a_curves_point_is_a_batchs_mean(tmp_path):
+    """A point has the mean of a batch's numbers, or a plain number, at the frames so far."""
     progress = a3c.Progress(options())
     progress.curves, progress.frames = tf.summary.FileWriter(str(tmp_path)), 10
     progress.add_to_curves({"loss/actor": np.array([1, 2]), "gradient": 7.0})
@@ -199,7 +199,8 @@ def test_a_curves_point_is_a_batchs_mean_at_the_frames_so_far(tmp_path):
 
 
 def test_scores_and_evaluations_go_to_their_curves(monkeypatch, points):
-    """"mean" is that of the latest scores. (Losses: test_network.py.)"""
+    """A learner's score, the mean of the latest scores, and an evaluation with its threshold become
+    points of their curves. (Losses: test_network.py.)"""
     monkeypatch.setattr(a3c, "SHARE_ONE_CORE", False)
     built = Built(2)
     for learner, score in zip(built.learners, (30, 20)):
@@ -213,8 +214,8 @@ def test_scores_and_evaluations_go_to_their_curves(monkeypatch, points):
                       {"evaluation": 190, "threshold": 199}]
 
 
-def test_graph_and_curves_are_on_disk_when_a_run_ends(tmp_path, monkeypatch):
-    """Even though nobody closes the file. Its folder is new."""
+def test_graph_and_curves_are_on_disk_after_a_run(tmp_path, monkeypatch):
+    """A new --logdir has the graph and all curves, even though nobody closes the file."""
     folder = tmp_path / "new" / "curves"
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 0)  # so there is an evaluation
     assert run_main("--logdir", folder)[0] == LEARNED
@@ -235,7 +236,7 @@ def films(tmp_path, monkeypatch):
         yield tmp_path / "films"
 
 
-def show(options, capfd):
+def film_an_episode(options, capfd):
     """Film an episode of a policy that has learned nothing. Returns its score."""
     options.test_episodes = 1
     a3c.prepare_films(a3c.Progress(options))
@@ -262,12 +263,12 @@ def test_human_shows_and_films_every_step(films, monkeypatch, capfd):
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")  # draws into a window that nobody sees
     shown = unittest.mock.Mock(wraps=pygame.display.flip)
     monkeypatch.setattr(pygame.display, "flip", shown)
-    score = show(a3c.parse(["--render", "human"]), capfd)
+    score = film_an_episode(a3c.parse(["--render", "human"]), capfd)
     [filmed] = film_lengths(films)
     assert shown.call_count == score + 1 and filmed in (score, score + 1)  # + 1: the start
 
 
-def screen(monkeypatch, platform, driver):
+def pretend_screen(monkeypatch, platform, driver):
     """Make this a machine on which SDL opens a window with this driver only, or with none."""
     def init():
         if os.environ.get("SDL_VIDEODRIVER") != driver:
@@ -286,8 +287,8 @@ def screen(monkeypatch, platform, driver):
     ("auto", "win32", "windows", True),
     ("auto", "darwin", "cocoa", False)])  # it opens windows only in the main thread
 def test_a_window_opens_if_it_can_and_may(films, monkeypatch, render, platform, driver, opens):
-    """--render decides whether it may."""
-    screen(monkeypatch, platform, driver)
+    """With --render auto or human, one opens if SDL finds a screen, but never on a Mac."""
+    pretend_screen(monkeypatch, platform, driver)
     options = a3c.parse(["--render", render])
     a3c.prepare_films(a3c.Progress(options))
     assert options.window == opens
@@ -295,7 +296,7 @@ def test_a_window_opens_if_it_can_and_may(films, monkeypatch, render, platform, 
 
 def test_a_window_opens_with_the_users_own_driver(films, monkeypatch):
     """The script chooses a driver of SDL's only if the user hasn't."""
-    screen(monkeypatch, "linux", driver="wayland")
+    pretend_screen(monkeypatch, "linux", driver="wayland")
     os.environ["SDL_VIDEODRIVER"] = "wayland"
     options = a3c.parse([])
     a3c.prepare_films(a3c.Progress(options))
@@ -304,7 +305,7 @@ def test_a_window_opens_with_the_users_own_driver(films, monkeypatch):
 
 def test_human_is_refused_if_no_window_opens(films, nothing_written, monkeypatch, capfd):
     """If no window can open, one line says so before anything is learned."""
-    screen(monkeypatch, "linux", driver=None)
+    pretend_screen(monkeypatch, "linux", driver=None)
     assert "--render: no window can open here" in refusal(capfd, "--render", "human")
 
 
@@ -510,7 +511,7 @@ def test_the_garbage_collector_is_on_again():
     assert gc.isenabled()
 
 
-def test_importing_keeps_a_setting_of_tensorflow(monkeypatch):
+def test_importing_keeps_the_users_onednn_setting(monkeypatch):
     """The script switches oneDNN off, but not if the user, or pong.py, has switched it on: Pong is
     twice as fast with it."""
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "1")

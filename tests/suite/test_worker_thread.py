@@ -13,7 +13,7 @@ def reach_threshold(progress):
         progress.episode_ended(200)
 
 
-def at_the_wait(progress, event):
+def instead_of_waiting(progress, event):
     """Instead of waiting, let the next wait call this function, which has to make its condition
     true. So no other thread is needed."""
     def wait_until(condition, seconds=None):
@@ -100,7 +100,8 @@ def test_a_signal_after_a_run_changes_nothing(failure):
     progress = a3c.Progress(options())
     progress.stop(*failure)
     progress.interrupt()
-    assert progress.stopped and not progress.interrupted and progress.failure == (failure or None)
+    assert progress.stopped and not progress.interrupted
+    assert progress.failure == (failure or None)
 
 
 @may_hang
@@ -207,7 +208,7 @@ def test_training_may_have_a_threshold_of_its_own(monkeypatch, threshold, score,
     assert progress.phase == phase
 
 
-def test_a_score_during_an_evaluation_isnt_in_the_mean_that_began_it():
+def test_a_late_score_isnt_in_the_thresholds_mean():
     """A learner may be in the last step of an episode when an evaluation begins. The episode still
     counts, and its score is in the mean of the last fifty, but not in the mean that began the
     evaluation and is printed then."""
@@ -218,7 +219,7 @@ def test_a_score_during_an_evaluation_isnt_in_the_mean_that_began_it():
     assert progress.episodes == 11 and progress.scores[-1] == 0
 
 
-def test_after_a_failed_evaluation_ten_more_episodes_have_to_end():
+def test_after_a_failed_evaluation_ten_new_scores_count():
     """The scores before it don't count towards the next one."""
     progress = a3c.Progress(options())
     reach_threshold(progress)
@@ -234,7 +235,7 @@ def test_the_last_episodes_may_reach_the_threshold():
     """After the last frame, the test thread still waits for the end of the learners' episodes."""
     progress = a3c.Progress(options("--max-frames", 1))
     progress.next_frame()  # the last
-    at_the_wait(progress, lambda: reach_threshold(progress))
+    instead_of_waiting(progress, lambda: reach_threshold(progress))
     assert progress.wait_for_evaluation()
 
 
@@ -258,7 +259,7 @@ def test_weights_that_pass_are_those_that_played():
         built.progress.learning_threads.clear()
     built.tester.environment.play = play
     server.checkpoint.save = lambda: seen.append(built.values(server.weights))
-    at_the_wait(built.progress, the_last_learner_ends)
+    instead_of_waiting(built.progress, the_last_learner_ends)
     reach_threshold(built.progress)
 
     built.tester.evaluate()
