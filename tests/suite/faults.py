@@ -9,7 +9,7 @@ FAULTS = {
     "test_the_loss_with_gae_is_that_with_summed_advantages": [
         ("advantages.GAE.build_loss", "later >= 0", "later > 0"),
         ("memory.Brain.build_loss", "p[:, :a3c.NUM_ACTIONS]", "p")],
-    "test_returns_reach_to_their_segments_end": [
+    "test_returns_end_with_their_segment_or_sooner": [
         ("advantages.SegmentReturns.advantage_push_local_brain", "step == a3c.Tmax", "False"),
         ("advantages.SegmentReturns.advantage_push_local_brain",
          "len(self.brain.train_queue)", "0")],
@@ -63,7 +63,7 @@ FAULTS = {
         ("distributed.ServerCopy.build_update",
          "return tf.group(*[w.assign(x, read_value=False) for w, x in zip(self.weights, weights)])",
          "with tf.control_dependencies(weights): return super().build_update(gradients)")],
-    "test_what_is_played_during_a_call_is_told_later": [
+    "test_frames_and_scores_during_a_call_are_told_later": [
         ("distributed.ServerCopy.update", "progress.recent.clear()", "pass"),
         ("distributed.ServerCopy.update", "progress.frames - self.others_frames", "0")],
     "test_a_score_told_just_before_a_worker_ends_arrives": [
@@ -72,7 +72,7 @@ FAULTS = {
          "self.fetch_snapshot()\n            ended, _ = ray.wait(list(self.tasks), timeout=0.2)")],
     "test_each_score_arrives_once_and_in_order": [
         ("distributed.ServerCopy.update", "list(progress.recent)", "list(progress.recent)[-1:]")],
-    "test_frames_and_values_arrive_under_the_saving_lock": [
+    "test_frames_and_values_change_under_the_saving_lock": [
         ("distributed.Supervisor.fetch_snapshot", "self.server.checkpoint.lock",
          "a3c.contextlib.nullcontext()")],
     "test_a_stop_ends_the_wait_for_an_answer": [
@@ -91,19 +91,19 @@ FAULTS = {
         ("distributed.Supervisor.next_score", "self.server_process.end.remote()", "pass")],
     "test_without_workers_the_server_process_isnt_called": [
         ("distributed.Supervisor.next_score", "if not self.tasks:", "if False:")],
-    "test_weights_that_have_passed_are_not_replaced": [
+    "test_a_late_snapshot_doesnt_replace_weights_that_passed": [
         ("distributed.Supervisor.fetch_snapshot", "return\n", "pass\n")],
     "test_a_worker_that_failed_or_died_ends_the_run": [
         ("distributed.Supervisor.task_ended", "getattr(error, \"cause\", error)", "error"),
         ("distributed.Supervisor.task_ended", "except ray.exceptions.RayError",
          "except ray.exceptions.RayTaskError")],
-    "test_ctrl_c_while_ray_or_the_server_starts": [
+    "test_ctrl_c_while_ray_starts_prevents_the_workers": [
         ("distributed.Supervisor.start", "progress.raise_if_stopped()\n\n", "pass\n\n"),
         ("distributed.main", "contextlib.suppress(a3c.Stopped)", "contextlib.nullcontext()"),
         ("distributed.Supervisor.end", "ray.shutdown()", "pass")],
     "test_the_reason_of_a_worker_that_exits_is_kept": [
         ("distributed.work", "error.code", "'failed'")],
-    "test_a_worker_keeps_more_scores_than_a_threshold_needs": [
+    "test_a_worker_keeps_scores_until_its_next_call": [
         ("distributed.work", "THRESHOLD_EPISODES = 1000", "THRESHOLD_EPISODES += 0")],
     "test_workers_of_a_machine_get_different_cores": [
         ("distributed.Supervisor.start", "number // machines", "number"),
@@ -125,7 +125,7 @@ FAULTS = {
         ("constants", "np.generic, ", ""),
         ("distributed.work", "vars(a3c).update(constants)", "pass"),
         ("distributed.ServerProcess.__init__", "vars(a3c).update(constants)", "pass")],
-    "test_however_a_run_is_ended_it_saves_and_leaves_no_process": [
+    "test_a_run_that_is_ended_saves_and_leaves_no_process": [
         ("distributed.Supervisor.start", "signal.getsignal(signal.SIGINT)", "signal.SIG_DFL"),
         ("distributed.Supervisor.end", "signal.getsignal(signal.SIGTERM)", "signal.SIG_DFL")],
     # test_drills.py
@@ -469,13 +469,13 @@ FAULTS = {
         ("synchronous.Brain.build_update", "samples * g", "g")],
     "test_synchronous_continues_with_the_saved_epsilon": [
         ("synchronous.Server.initialize", "self.progress.frames", "0")],
-    "test_epsilon_takes_over_the_frames_of_each_round": [
+    "test_epsilon_gets_the_frames_after_each_round": [
         ("synchronous.Server.has_updated", "self.frame = self.progress.frames", "pass")],
-    "test_a_brains_update_may_depend_on_other_operations": [
+    "test_a_subclass_may_extend_a_brains_update": [
         ("synchronous.Server.build_update", "tf.control_dependencies(None)",
          "tf.name_scope(None)"),
         ("synchronous.Server.build_update", '.split("/")[0]', "")],
-    "test_a_server_may_read_its_schedule_in_initialize": [
+    "test_a_server_may_use_its_schedule_in_initialize": [
         ("synchronous.Server.__init__", "self.frame = 0", "pass")],
     "test_a_seed_repeats_a_run_of_synchronous_learners": [
         ("synchronous.Server.frames", "self.frame", "self.progress.frames")],

@@ -10,14 +10,15 @@ pytest.importorskip("gymnasium")
 import clipped
 
 
-@pytest.mark.parametrize("server_class, frames, max_norm, largest, part_of_rate", [
+@pytest.mark.parametrize("server_class, frames, max_norm, clipped_to, part_of_rate", [
     (clipped.Clipping, 150_000, 0.5, 0.5, 1), (clipped.Clipping, 150_000, 50, 50, 1),
     (clipped.FallingRate, 150_000, 0.5, np.inf, 0.5), (clipped.Server, 150_000, 0.5, 0.5, 0.5),
     (clipped.Server, 400_000, 0.5, 0.5, 0)],
     ids=["clipped", "too small to clip", "lower rate", "clipped at a lower rate", "rate of 0"])
 def test_clipped_updates_with_a_falling_rate_equal_numpy(
-        monkeypatch, rng, server_class, frames, max_norm, largest, part_of_rate):
-    """Gradients are clipped to the largest norm, and the rate falls to 0 over 300,000 frames."""
+        monkeypatch, rng, server_class, frames, max_norm, clipped_to, part_of_rate):
+    """An update is NumPy's with gradients clipped to the norm `clipped_to`, times the part of the
+    learning rate that is left, which falls to 0 over 300,000 frames."""
     monkeypatch.setattr(clipped.Clipping, "max_norm", max_norm)
     built = Built(1, server_class=server_class)
     randomize(built.server.session, built.brains[0].weights, rng)
@@ -27,9 +28,9 @@ def test_clipped_updates_with_a_falling_rate_equal_numpy(
     samples = random_samples(rng)
     gradients = gradient(built.values(built.brains[0].weights), *samples)
     norm = sum((g ** 2).sum() for g in gradients) ** 0.5
-    assert 1 < norm < 50
+    assert 1 < norm < 50  # so a limit of 0.5 clips it, and one of 50 doesn't
     moved = [w.copy() for w in weights]
-    rmsprop(moved, squares, [g * min(1, largest / norm) for g in gradients])
+    rmsprop(moved, squares, [g * min(1, clipped_to / norm) for g in gradients])
 
     update_with(built.brains[0], *samples)
     for old, new, got in zip(weights, moved, built.values(built.server.weights)):
@@ -43,8 +44,8 @@ EARLIER = 250_000  # frames of an earlier run
     (40_000, EARLIER + 40_000, ""),
     (60_000, 300_000, "The learning rate is 0 after 300000 frames, and the run ends\n")])
 def test_clipped_ends_where_its_rate_is_0(monkeypatch, capsys, max_frames, end, said):
-    """After 300,000 frames nothing more can be learned, so the run ends, and says so at its start.
-    The frames of an earlier run count."""
+    """A run that would go beyond 300,000 frames ends there, because the learning rate is 0, and
+    says so at its start. The frames of an earlier run count."""
     def go_on(server):
         server.progress.max_frames += EARLIER
     monkeypatch.setattr(a3c.ParameterServer, "initialize", go_on)
@@ -53,7 +54,7 @@ def test_clipped_ends_where_its_rate_is_0(monkeypatch, capsys, max_frames, end, 
 
 
 def test_play_says_nothing_of_a_falling_rate(saved, capsys):
-    """Nothing is learned then. (With as many frames, a run that learns begins with such a line.)"""
+    """With --play, which learns nothing, no line says when the learning rate will be 0."""
     capsys.readouterr()
     run_main("--play", "--checkpoint", saved, "--test-episodes", 1, server_class=clipped.Server)
     assert re.fullmatch(r"Test episode 1: .*\n", capsys.readouterr().out)

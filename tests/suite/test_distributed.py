@@ -113,13 +113,13 @@ def test_a_worker_gets_what_others_have_learned(server_process):
         assert helpers.equal(built.values(weights), [now[w.op.name] for w in weights])
 
 
-def told(server_process):
-    """What the workers have told: scores, frames."""
+def scores_and_frames_told(server_process):
+    """What the workers have told the server process."""
     scores, frames, _ = server_process.snapshot.remote()
     return scores, frames
 
 
-def test_what_is_played_during_a_call_is_told_later(server_process):
+def test_frames_and_scores_during_a_call_are_told_later(server_process):
     """While a learner waits for an answer, the others of its worker play on. The frames and scores
     of that time are told once, by the next call."""
     real, built = server_process.wrapped, worker(server_process)
@@ -131,11 +131,11 @@ def test_what_is_played_during_a_call_is_told_later(server_process):
         return answer(*report)
     real.update = update
     play_and_update(built, frames=10)
-    assert told(server_process) == ([], 100 + 10)  # 100: of an earlier run
+    assert scores_and_frames_told(server_process) == ([], 100 + 10)  # 100: of an earlier run
     play_and_update(built, learner=1, frames=5)
-    assert told(server_process) == ([20.0], 100 + 10 + 1 + 5)
+    assert scores_and_frames_told(server_process) == ([20.0], 100 + 10 + 1 + 5)
     play_and_update(built, learner=1, frames=5)
-    assert told(server_process) == ([20.0], 100 + 10 + 1 + 5 + 5)
+    assert scores_and_frames_told(server_process) == ([20.0], 100 + 10 + 1 + 5 + 5)
 
 
 def test_a_score_told_just_before_a_worker_ends_arrives(fake_ray, server_process, supervisor):
@@ -169,8 +169,8 @@ def test_each_score_arrives_once_and_in_order(rng, server_process, supervisor):
     assert arrived == sent
 
 
-def test_frames_and_values_arrive_under_the_saving_lock(server_process, supervisor):
-    """A checkpoint would otherwise hold the frames of one moment and the values of another."""
+def test_frames_and_values_change_under_the_saving_lock(server_process, supervisor):
+    """A snapshot changes both while this lock is held, so no checkpoint mixes two moments."""
     built, server, at_enter_and_exit = worker(server_process), supervisor.server, []
     built.progress.episode_ended(20.0)
     play_and_update(built, frames=10)
@@ -202,14 +202,15 @@ def test_a_stop_ends_the_wait_for_an_answer(server_process, fake_ray, monkeypatc
     (exceptions.GetTimeoutError(), 60, "doesn't answer for 60 seconds"),
     (exceptions.RayActorError(), 0.5, SERVER_DIED)], ids=["silent for a minute", "dead"])
 def test_no_answer_is_an_error(fake_ray, answer, seconds, error):
-    """Ray raises one of these errors in place of an answer. A dead server isn't waited for."""
+    """If the server process is silent for a minute, or dead, an error says so, and a dead one isn't
+    waited for. (Ray raises one of these in place of an answer.)"""
     with pytest.raises(ConnectionError, match=error):
         distributed.wait_for(answer, a3c.Progress(helpers.options()))
-    assert sum(fake_ray.timeouts) == seconds  # of all tries
+    assert sum(fake_ray.timeouts) == seconds  # of all tries together
 
 
 def test_a_worker_ends_once_the_run_is_over(server_process):
-    """The server process says so in its answer to the worker's next update."""
+    """Once the server process has been told to end, a worker's next update lets the worker end."""
     built = worker(server_process)
     server_process.end.remote()
     play_and_update(built)
@@ -218,7 +219,7 @@ def test_a_worker_ends_once_the_run_is_over(server_process):
 
 
 def test_once_learned_the_workers_are_told_to_end(server_process, supervisor):
-    """Otherwise they would play on during the films."""
+    """Once the task is learned, workers end; otherwise they would play on during the films."""
     supervisor.server.progress.phase = "learned"
     with pytest.raises(a3c.Stopped):
         supervisor.next_score()
@@ -228,7 +229,7 @@ def test_once_learned_the_workers_are_told_to_end(server_process, supervisor):
 
 
 def test_without_workers_the_server_process_isnt_called(supervisor):
-    """Ray would shut down before it answers, and print an error."""
+    """Once all workers have ended, Ray would shut down before it answers, and print an error."""
     supervisor.tasks, supervisor.server_process = {}, unittest.mock.Mock()
     supervisor.server.progress.phase = "learned"
     with pytest.raises(a3c.Stopped):
@@ -238,8 +239,8 @@ def test_without_workers_the_server_process_isnt_called(supervisor):
 
 @pytest.mark.timeout(30)
 def test_a_hanging_worker_doesnt_keep_a_run_from_ending(supervisor, monkeypatch):
-    """If another worker has ended by itself, all frames have been played. So they count as used up,
-    though the last ones may never be told, and the script's test thread waits no longer."""
+    """Once one worker has ended by itself, all frames count as played, though another hangs and may
+    never tell its last ones. So the script's test thread waits no longer."""
     monkeypatch.setattr(a3c, "GRACE_SECONDS", 0.1)
     progress = supervisor.server.progress
     progress.learning_threads = {"local_thread1"}
@@ -251,7 +252,7 @@ def test_a_hanging_worker_doesnt_keep_a_run_from_ending(supervisor, monkeypatch)
     assert progress.frames == progress.max_frames
 
 
-def test_weights_that_have_passed_are_not_replaced(supervisor):
+def test_a_late_snapshot_doesnt_replace_weights_that_passed(supervisor):
     """A snapshot that was asked for during the evaluation may arrive after it. Its weights, which
     differ, were never evaluated, and must get neither into the films nor into the checkpoint."""
     really = supervisor.server_process.wrapped.snapshot
@@ -314,17 +315,16 @@ def test_a_worker_uses_only_allowed_cores(fake_ray, monkeypatch):
 
 
 def test_the_reason_of_a_worker_that_exits_is_kept(fake_ray, monkeypatch):
-    """Of a worker that calls sys.exit, Ray would only say that it has died. The script's main does
-    so if a thread fails with an OSError."""
+    """If a worker calls sys.exit, its words are the error; Ray would only say that it has died.
+    (The script's main does so if a thread fails with an OSError.)"""
     monkeypatch.setattr(a3c, "main", lambda *args: sys.exit("on purpose"))
     with pytest.raises(RuntimeError, match="^on purpose$"):
         run_worker(fake_ray)
 
 
-def test_a_worker_keeps_more_scores_than_a_threshold_needs(fake_ray, monkeypatch):
-    """Scores wait in `progress.recent` for the next call to the server. It has room for
-    THRESHOLD_EPISODES scores, so a worker raises this constant. With the user's 2, some would be
-    lost."""
+def test_a_worker_keeps_scores_until_its_next_call(fake_ray, monkeypatch):
+    """A worker has room for all scores until its next call to the server, even if the user's
+    THRESHOLD_EPISODES, by which the script sizes `progress.recent`, is only 2."""
     kept = []
     monkeypatch.setattr(a3c, "main", lambda *args: kept.append(a3c.THRESHOLD_EPISODES))
     run_worker(fake_ray, THRESHOLD_EPISODES=2)
@@ -398,7 +398,7 @@ def test_refusals_come_before_ray_starts(fake_ray, tmp_path, monkeypatch, capsys
 
 
 def test_a_missing_cluster_is_refused_in_one_line(fake_ray, capsys):
-    """Ray itself notices it, with a message of several lines."""
+    """Ray's own message has several lines, which become one."""
     error = ConnectionError("no cluster\nfor further help, read a page")
     fake_ray.init = unittest.mock.Mock(side_effect=error)
     line = helpers.refusal(capsys, "--address", "auto", main=distributed.main)
@@ -406,8 +406,8 @@ def test_a_missing_cluster_is_refused_in_one_line(fake_ray, capsys):
 
 
 @pytest.mark.parametrize("during", ["init", "get"])  # Ray starts, the server process answers
-def test_ctrl_c_while_ray_or_the_server_starts(fake_ray, monkeypatch, capsys, during):
-    """The server process starts, but no worker, and then Ray is shut down."""
+def test_ctrl_c_while_ray_starts_prevents_the_workers(fake_ray, monkeypatch, capsys, during):
+    """If Ctrl-C comes while Ray or the server process starts, no worker starts, and Ray ends."""
     def ctrl_c_comes(*args, **kwargs):
         signal.raise_signal(signal.SIGINT)
     setattr(fake_ray, during, ctrl_c_comes)
@@ -466,14 +466,14 @@ def noting_server():
 
 
 def test_all_processes_get_the_users_constants(fake_ray, monkeypatch, noting_server):
-    """Here GAMMA is a NumPy number."""
+    """The user's own, the server process and two workers get the user's GAMMA, a NumPy number."""
     monkeypatch.setattr(a3c, "GAMMA", np.float32(0.5))
     distributed.main("--render none --max-frames 50".split(), noting_server)
     assert [gamma for gamma, _ in noting_server.noted] == [0.5] * 4
 
 
-def test_only_the_users_process_has_files_and_each_worker_a_seed(
-        fake_ray, tmp_path, noting_server):
+def test_workers_have_no_files_and_their_own_seeds(fake_ray, tmp_path, noting_server):
+    """Only the user's process gets --checkpoint and --logdir, and each worker gets another seed."""
     folder = str(tmp_path)
     words = "--render none --max-frames 50 --seed 5".split()
     distributed.main([*words, "--checkpoint", folder, "--logdir", folder], noting_server)
@@ -543,7 +543,7 @@ def the_server_is_killed(process):
     pytest.param(the_server_is_killed, FAILED, f"local_thread1 failed: {SERVER_DIED}\n",
                  marks=pytest.mark.long)],
     ids=["Ctrl-C", "SIGTERM while the server hangs", "the server is killed"])
-def test_however_a_run_is_ended_it_saves_and_leaves_no_process(
+def test_a_run_that_is_ended_saves_and_leaves_no_process(
         start_distributed, end, status, says):
     """The latest snapshot is saved, status and message say why the run has ended, and no process
     stays. `main` below sends one more SIGTERM at the very end, which changes nothing."""

@@ -43,7 +43,7 @@ def test_networks_with_memory_equal_numpy(restored_constants, rng, variant, in_n
     (memory_pendulum, memory_pendulum.Environment, [0, 1])])  # cos and sin of the angle
 def test_variants_with_memory_see_positions_but_no_velocities(
         restored_constants, variant, environment_class, positions):
-    """Otherwise they would need no memory."""
+    """A state has only its positions; with velocities, no memory would be needed."""
     variant.configure()
     agent = unittest.mock.Mock(**{"brain.server.seen": 2})  # numbers that the network sees
     environment = environment_class(agent, unittest.mock.Mock())

@@ -18,7 +18,7 @@ def pendulum_numpy(w, s):
 
 
 def test_pendulums_network_equals_numpy(restored_constants, rng):
-    """The mean and the spread of the torques, and V."""
+    """The mean and the spread of the torques, and V, are NumPy's."""
     pendulum.configure()
     s = rng.normal(size=(3, 3))
     assert_network_equals(pendulum.Server, pendulum.Brain, pendulum_numpy, s, rng)
@@ -26,7 +26,7 @@ def test_pendulums_network_equals_numpy(restored_constants, rng):
 
 @pytest.mark.parametrize("dimensions", [1, 2])
 def test_pendulums_loss_and_its_gradients_equal_numpy(restored_constants, rng, dimensions):
-    """The numbers of an action are independent, so their densities multiply."""
+    """Also with two torques, which are independent, so their densities multiply."""
     pendulum.configure()
     a3c.LOSS_ENTROPY = 0.1  # ten times its own value
     p = np.hstack([rng.normal(size=(9, dimensions)), rng.uniform(0.1, 2, size=(9, dimensions))])

@@ -29,7 +29,7 @@ def pong_numpy(w, s):
 
 
 def test_pongs_network_equals_numpy(restored_constants, rng):
-    """The convolutions, π and V."""
+    """π and V are NumPy's for two states, each of four pictures."""
     pong.configure()
     s = rng.integers(256, size=(2, pong.NUM_STATES))
     assert_network_equals(pong.Server, a3c.LocalBrain, pong_numpy, s, rng, spread=0.05)

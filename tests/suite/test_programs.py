@@ -113,7 +113,7 @@ def test_programs_can_be_configured_in_turn(monkeypatch, classes_for_main):
          "two numbers of a state for three"])
 def test_unfit_settings_are_refused_in_one_line(
         monkeypatch, capsys, classes_for_main, variant, owner, name, value, error):
-    """Who changes a variant's setting, but not what has to fit it, is told so."""
+    """Whoever changes a variant's setting, but not what has to fit it, is told so."""
     classes = classes_for_main(variant)  # which makes the variant's own settings first
     monkeypatch.setattr(owner, name, value)
     assert re.search(error, refusal(capsys, **classes))
@@ -161,7 +161,7 @@ def test_ga3c_and_distributed_refuse_synchronous(capsys, fake_ray, program):
 
 # Normalized states
 
-def shown(words, **names):
+def run_shown_program(words, **names):
     """All names after the page's program with these words in it has run, given these names."""
     [program] = re.findall(rf"^```python\n([^`]*{words}[^`]*)^```", PAGE, re.M)
     exec(program, names)
@@ -171,15 +171,15 @@ def shown(words, **names):
 @pytest.fixture
 def normalized():
     """The classes of the page's program normalized.py."""
-    names = shown("tf.unstack", __name__="normalized")
+    names = run_shown_program("tf.unstack", __name__="normalized")
     return names["Server"], names["Brain"]
 
 
 @pytest.mark.parametrize("program", [a3c, synchronous, ga3c, distributed])
 def test_normalized_py_sums_up_the_states_trained_with(normalized, fake_ray, program):
-    """The page's normalized.py counts the states that are trained with, and sums up them and their
-    squares, with each kind of learners. (synchronous.py adds the mean of a round instead. Here it
-    has one learner, so a round is a batch.)"""
+    """The page's normalized.py keeps three sums over the states that are trained with: of ones, of
+    the states and of their squares. (With synchronous.py it adds the means of a round instead. Here
+    it has one learner, so a round is a batch.)"""
     server_class, brain_class = normalized
     batches = []  # the states of each update
 
@@ -223,7 +223,7 @@ def test_normalized_states_go_into_the_landers_network(normalized, monkeypatch, 
     server_class, brain_class = normalized
     module = types.SimpleNamespace(Server=server_class, Brain=brain_class)
     monkeypatch.setitem(sys.modules, "normalized", module)
-    lander = shown("class Network", __name__="lander")
+    lander = run_shown_program("class Network", __name__="lander")
     built = Built(0, server_class=lander["Server"], brain_class=brain_class)
     sums, *weights = built.server.weights
     set_values(built.server.session, [sums], [sums_of_100_states(np.zeros(4), np.full(4, 0.5))])
@@ -233,7 +233,7 @@ def test_normalized_states_go_into_the_landers_network(normalized, monkeypatch, 
     wanted = softmax(layer(h, *w[4:6]), axis=1)
     brain = built.tester.environment.agent.brain
     brain.pull_parameter_server()
-    np.testing.assert_allclose(brain.predict_p(s), wanted, 1e-4)
+    np.testing.assert_allclose(brain.predict_p(s), wanted, rtol=1e-4)
 
 
 @pytest.mark.parametrize("program", [synchronous, distributed])

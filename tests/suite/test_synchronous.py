@@ -14,8 +14,8 @@ import synchronous
 
 
 def test_a_round_makes_one_update(build, rng):
-    """The last learner to be ready makes it, with the samples of all. In the second round it has
-    none."""
+    """The weights move only when the last learner is ready, by one update with the samples of all.
+    In the second round, the last one has none."""
     built = build(synchronous, learners=3)
     server = built.server
     server.wait_until = lambda condition: None  # here they work in turn
@@ -35,8 +35,8 @@ def test_a_round_makes_one_update(build, rng):
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
-def test_epsilon_takes_over_the_frames_of_each_round(build, rng):
-    """ε follows `server.frame`."""
+def test_epsilon_gets_the_frames_after_each_round(build, rng):
+    """After a round, `server.frame`, which ε follows, is the number of frames so far."""
     built = build(synchronous)
     built.progress.frames = 30
     update_with(built.brains[0], *random_samples(rng))
@@ -50,8 +50,8 @@ def test_synchronous_continues_with_the_saved_epsilon(saved):
     assert server.frame == 50  # the frames of the checkpoint `saved`
 
 
-def test_a_brains_update_may_depend_on_other_operations():
-    """A subclass may tie it to them, and give it a name."""
+def test_a_subclass_may_extend_a_brains_update():
+    """All weights still move if its update has a name and depends on other operations."""
     class Brain(a3c.LocalBrain):
         def build_update(self, gradients, s):
             with tf.control_dependencies([tf.reduce_sum(s)]), tf.name_scope("mine"):
@@ -62,9 +62,9 @@ def test_a_brains_update_may_depend_on_other_operations():
     assert not any(map(np.array_equal, server.first, server.session.run(server.weights)))
 
 
-def test_a_server_may_read_its_schedule_in_initialize():
-    """A subclass's `initialize` runs before synchronous.py sets `frame`. In a new run, all frames
-    are left then, a part of 1."""
+def test_a_server_may_use_its_schedule_in_initialize():
+    """A subclass's `initialize`, which runs before synchronous.py sets `frame`, may use its
+    schedule. In a new run, all frames are left then, a part of 1."""
     class Server(clipped.FallingRate):
         def initialize(self):
             part_left = self.build_part_left()
@@ -102,8 +102,8 @@ def test_a_seed_repeats_a_run_of_synchronous_learners(monkeypatch, capsys):
 @pytest.mark.parametrize("rounds_frame, own_frame, actions", [
     (0, 1600, {0, 1}), (1600, 0, {0})], ids=["ε is one half", "ε is 0"])
 def test_epsilon_is_that_of_the_rounds_beginning(build, rounds_frame, own_frame, actions):
-    """Which learner's frame comes first in a round is chance, so ε doesn't follow a learner's own
-    frame. The policy here always goes left."""
+    """ε follows the frame at which the round began, not the learner's own, because it is chance
+    whose comes first. The policy here always goes left."""
     built = build(synchronous)
     built.server.frame = rounds_frame
     agent = built.learners[0].environment.agent
