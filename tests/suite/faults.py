@@ -34,12 +34,12 @@ FAULTS = {
     # test_compare_learners.py
     "test_rmsprop_from_0_differs_only_in_its_start": [
         ("compare_learners.FromZeroServer.build_optimizer", "a3c.RMSPROP_DECAY", "0.9")],
-    "test_a_corrected_start_divides_the_averages_by_their_weights": [
+    "test_a_corrected_start_makes_up_for_averages_from_0": [
         ("compare_learners.CorrectedServer.build_optimizer", "a3c.RMSPROP_DECAY", "0.999"),
         ("compare_learners.CorrectedServer.build_optimizer", "beta1=0.0, ", "")],
-    "test_each_row_of_compare_py_is_another_program": [
+    "test_no_two_rows_of_compare_py_measure_the_same": [
         ("compare_learners.main", "a3c.LEARNING_RATE *= own.rate", "pass")],
-    "test_off_policy_leaves_four_of_ten_steps_for_the_next_round": [
+    "test_off_policy_keeps_steps_for_the_next_round": [
         ("compare_learners.OffPolicy.advantage_push_local_brain", "a3c.Agent.", "super()."),
         ("synchronous.main", "issubclass(given, own)", "False")],
     "test_learners_in_the_same_world_change_it_together": [
@@ -270,9 +270,9 @@ FAULTS = {
         ("run_statistics.ratio", "1.96 * deviation", "1.65 * deviation"),
         ("run_statistics.ratio", "[skipped]", "[skipped + 3]"),
         ("run_statistics.ratio", "np.median(means)", "np.median(logs)")],
-    "test_clipping_py_counts_updates_with_large_gradients_and_with_ends": [
+    "test_clipping_py_counts_large_gradients_and_episode_ends": [
         ("clipping.run", "ends > 0", "ends <= 0")],
-    "test_clipping_py_clips_only_the_updates_it_is_told_to": [
+    "test_clipping_py_clips_only_the_chosen_updates": [
         ("clipping.run", '"end": end, "no end": tf.logical_not(end)',
          '"end": tf.logical_not(end), "no end": end')],
     # test_memory.py
@@ -488,7 +488,7 @@ FAULTS = {
     # test_timeline.py
     "test_each_update_names_the_version_its_thread_pulled": [
         ("timeline.Brain.note", "self.pulled, made))", "max(made - 1, 0), made))")],
-    "test_age_is_the_number_of_others_updates_since_the_pull": [
+    "test_age_counts_the_updates_since_the_pull": [
         ("timeline.ages", "event.made - 1 - event.pulled", "event.made - event.pulled"),
         ("timeline.ages", "event.made - 1 - event.pulled",
          "min(1, event.made - 1 - event.pulled)")],

@@ -29,8 +29,8 @@ def bodies(program):
 
 
 def test_the_measured_acrobot_is_the_one_on_the_page(restored_constants):
-    """compare_learners.py measures the Acrobot program that your_own.md shows: its classes have the
-    same bodies, and `main` gets them."""
+    """compare_learners.py measures the Acrobot program that your_own.md shows: with the same
+    classes and the same constants."""
     page = (ROOT / "tests" / "variants" / "your_own.md").read_text(encoding="utf-8")
     [program] = re.findall(r"^```python\n(import sys\nimport a3c_c.*?)^```", page, re.M | re.S)
     shown = bodies(program)
@@ -48,9 +48,8 @@ def test_the_measured_acrobot_is_the_one_on_the_page(restored_constants):
 
 
 def test_rmsprop_from_0_differs_only_in_its_start(classes_for_main):
-    """In the script the averages of squared gradients start at 1, with --optimizer from-0 at 0, as
-    in exercise 15. Otherwise equal gradients give equal steps; so the columns "from 0" compare only
-    this."""
+    """With --optimizer from-0, the averages of squared gradients start at 0, in the script at 1.
+    From equal averages, both make equal updates, so the columns "from 0" compare only the start."""
     after = []
     for start, options in (1, []), (0, ["--optimizer", "from-0"]):
         built = Built(1, **classes_for_main(compare_learners, "--task", "cartpole", *options))
@@ -63,11 +62,12 @@ def test_rmsprop_from_0_differs_only_in_its_start(classes_for_main):
     assert equal(*after)
 
 
-def test_a_corrected_start_divides_the_averages_by_their_weights(classes_for_main, rng):
-    """The averages of squared gradients start at 0 and forget as the script's do, and each is
-    divided by the sum of its weights so far. So a weight's first step is the learning rate."""
+def test_a_corrected_start_makes_up_for_averages_from_0(classes_for_main, rng):
+    """With --optimizer corrected, the averages of squared gradients start at 0 and forget as the
+    script's do. The nth update divides them by 1 - 0.99ⁿ, the sum of their weights so far."""
     built = Built(1, **classes_for_main(compare_learners, "--task", "cartpole", "--optimizer",
                                      "corrected"))
+
     def flat(arrays):
         return np.concatenate([x.ravel() for x in arrays])
     [brain], server, average = built.brains, built.server, 0
@@ -84,8 +84,8 @@ def test_a_corrected_start_divides_the_averages_by_their_weights(classes_for_mai
         np.testing.assert_allclose(moved[large], wanted[large], rtol=0.02)
 
 
-def test_off_policy_leaves_four_of_ten_steps_for_the_next_round(classes_for_main):
-    """As in the script. (Without --off-policy none is left: test_synchronous.py.)"""
+def test_off_policy_keeps_steps_for_the_next_round(classes_for_main):
+    """With --off-policy, waiting learners use six of ten steps and keep four, like the script."""
     words = "--task", "cartpole", "--learners", "waiting", "--off-policy"
     agent_class = classes_for_main(compare_learners, *words)["agent_class"]
     agent = agent_class(Built(1).brains[0], None)
@@ -111,7 +111,7 @@ def test_learners_in_the_same_world_change_it_together(classes_for_main, monkeyp
     assert found == [first, -first, -first, first]  # after 0, 1, 3 and 4 changes
 
 
-def test_each_row_of_compare_py_is_another_program(restored_constants, monkeypatch):
+def test_no_two_rows_of_compare_py_measure_the_same(restored_constants, monkeypatch):
     """Any two rows of a table differ in more than their names: in the settings, or in what the main
     of the script, of synchronous.py or of ga3c.py is given."""
     monkeypatch.setattr(two_worlds, "EPISODES", two_worlds.EPISODES)  # undone at the end
@@ -131,14 +131,13 @@ def test_each_row_of_compare_py_is_another_program(restored_constants, monkeypat
 
 @pytest.mark.parametrize("in_turn, age", [("segments", 0), ("updates", 2)])
 def test_taking_turns_sets_the_age_of_gradients(in_turn, age):
-    """The learners that compare.py measures have gradients as old as its rows say. Here three take
-    turns. If a turn is pull, play and update, no update of another comes in between. If it is only
-    the update, two do, or fewer if a thread has pulled late."""
+    """If three learners take turns, gradients are 0 updates old if a turn is pull, play and update,
+    and 2 if it is only the update (or fewer, if a thread has pulled late)."""
     class Brain(compare_learners.BRAINS[in_turn], timeline.Brain):
         pass
     events = timeline.record(3, 3000, brain=Brain)
-    updates = [event.thread for event in events if event.made][:200]
-    assert all((a + 1) % 3 == b for a, b in zip(updates, updates[1:]))
+    turns = [event.thread for event in events if event.made][:200]  # at the run's end nobody waits
+    assert all((a + 1) % 3 == b for a, b in zip(turns, turns[1:]))
     ages = timeline.ages(events)[:200]
     assert max(ages) == age
     assert np.bincount(ages).argmax() == age  # the most common, too

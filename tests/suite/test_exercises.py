@@ -151,9 +151,9 @@ def test_check_py_says_what_is_wrong_with_a_round(says, answer, verdict):
     (0.9, 0.9, 0.01, 0.81, "V does harm: a draw gives 0.01 or 0.81 with V,"),
     (0.9, 0, 0.1, 0, "but 0.1 or 0 without.")])
 def test_the_lessons_exercise_by_hand_has_correct_numbers(p, b, if_right, if_left, words):
-    """The lesson's exercise on baselines: b is subtracted from each return. π(right) is p, and
-    right returns 1, left 0. A draw gives (return - b) times the slope of log π(what was drawn),
-    with respect to the logit of right. The average is always p·(1 - p)."""
+    """The lesson's exercise on baselines has the right numbers: π(right) is p, right returns 1 and
+    left 0, and a draw gives (return - b) times the slope of log π(what was drawn), with respect to
+    the logit of right. The average is always p·(1 - p)."""
     def log_p(logit):  # of right and of left
         return -np.log(1 + np.exp([-logit, logit]))
     logit, step = np.log(p / (1 - p)), 1e-6

@@ -37,7 +37,7 @@ def test_translations_keep_lines_numbers_and_symbols():
     assert translate("standard deviation 0.12", "ja") == "標準偏差 0.12"
 
 
-def test_a_log_has_the_scores_of_all_threads_in_order(tmp_path):
+def test_a_logs_scores_are_put_in_order(tmp_path):
     """record.py puts the scores of all threads together, and keeps other curves apart. Threads may
     write a little out of order."""
     log = a3c.tf.summary.FileWriter(str(tmp_path))
@@ -89,8 +89,8 @@ def with_first_ten_steps(gradient):
 @pytest.mark.parametrize("estimator, advantage", [(0, n_step_advantage), (1, gae)],
                          ids=["n", "GAE"])
 def test_errors_of_state_equals_plain_loops(rng, estimator, advantage, kind, update, n):
-    """record.py computes the errors with matrices, of each kind of update, with n rewards before V
-    or with GAE. (Its array has the axes kind, n rewards or GAE, n, numbers of an Error.)"""
+    """record.py's matrices give the same errors as loops, for both kinds of update, with n rewards
+    before V or GAE. (Axes: kind, n rewards or GAE, n, numbers of an Error.)"""
     steps_left = np.arange(STEPS) < LENGTHS[:, np.newaxis]
     r, v, dlogp = rng.normal(size=(3, EPISODES, STEPS)) * steps_left  # 0 after an episode's end
     found = record.errors_of_state(r, v, dlogp)[kind, estimator, recorded_data.REWARDS.index(n)]
@@ -104,9 +104,9 @@ def test_errors_of_state_equals_plain_loops(rng, estimator, advantage, kind, upd
     assert found == pytest.approx(wanted)
 
 
-def test_error_of_gives_the_error_the_bias_and_the_truth(rng):
-    """Here gradients are 3 too large on average, with a spread of 4 (a variance of 1 + 15), so they
-    are off by 5, because 3² + 4² = 5². The true mean is 7."""
+def test_error_of_returns_error_bias_and_truth(rng):
+    """Here gradients are 3 too large on average, with a spread of 4 (a variance of 1 + 15), so
+    their error is 5, because 3² + 4² = 5², their bias is 3, and the truth is 7."""
     unbiased = rng.normal(7, 1, 10 ** 6)
     found = recorded_data.error_of(unbiased + rng.normal(3, np.sqrt(15), 10 ** 6), unbiased)
     assert found == pytest.approx((5, 3, 7), abs=0.02)

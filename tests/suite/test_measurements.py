@@ -36,8 +36,8 @@ def test_every_script_explains_its_command_line(monkeypatch, capsys, name):
 
 
 def test_speeds_are_measured_between_two_lines_of_a_run(monkeypatch):
-    """Without the program's start: from the line after fifty episodes to the last one, or from the
-    first line after ten seconds to the first that comes over ten seconds later."""
+    """The program's start doesn't count: a speed is from the line after fifty episodes to the last
+    one, or from the first line after ten seconds to the first that comes over ten seconds later."""
     lines = [launch.Point(frames, seconds) for frames, seconds in (
         (0, 4),
         (500, 9),  # after fifty episodes
@@ -56,8 +56,8 @@ def test_the_scripts_speed_is_read_from_its_lines():
 
 
 def test_launch_learn_returns_what_the_run_printed():
-    """Frames, episodes, failed evaluations and scores are those of its lines. The script runs twice
-    here: with one worker and one seed a run repeats itself."""
+    """It returns the frames, episodes, failed evaluations and scores of the run's lines. The script
+    runs twice here: with one worker and one seed a run repeats itself."""
     options = ("--seed", 0, "--workers", 1, "--set", "LEARNED_MEAN", 30, "--test-episodes", 3,
                "--set", "THRESHOLD_MEAN", 15)  # so low that evaluations fail
     result = launch.learn(0, SCRIPT, *options)
@@ -70,14 +70,14 @@ def test_launch_learn_returns_what_the_run_printed():
     assert len(result.scores) == result.episodes and 0 < result.learning < result.seconds
 
 
-@pytest.mark.parametrize("scores, episode", [
-    ([0] * 60 + [200] * 40, 85),  # episodes 36 to 85: 25 of 0, 25 of 200
-    ([150] * 100, 50), ([99] * 100, None)])
-def test_early_is_when_fifty_scores_first_average_100(scores, episode):
-    """How early a run was good: the frames by the end of this episode, or None. Here an episode
-    has ten frames."""
+@pytest.mark.parametrize("scores, frames", [
+    ([0] * 60 + [200] * 40, 850),  # episodes 36 to 85: 25 of 0, 25 of 200
+    ([150] * 100, 500), ([99] * 100, None)])
+def test_early_is_when_fifty_scores_first_average_100(scores, frames):
+    """`launch.early` gives the frames at which the latest fifty scores first average 100, or None.
+    Here an episode has ten frames."""
     frames_and_scores = [(10 * i, score) for i, score in enumerate(scores, start=1)]
-    assert launch.early(frames_and_scores) == (episode and 10 * episode)
+    assert launch.early(frames_and_scores) == frames
 
 
 @pytest.fixture
@@ -98,9 +98,8 @@ def norms_and_ends(restored_constants, monkeypatch):
     return found
 
 
-def test_clipping_py_counts_updates_with_large_gradients_and_with_ends(norms_and_ends):
-    """Of all updates: those with a gradient above 0.5, with the end of an episode, and with both.
-    """
+def test_clipping_py_counts_large_gradients_and_episode_ends(norms_and_ends):
+    """It counts updates with a gradient above 0.5, with the end of an episode, and with both."""
     run = clipping.run(0, which="all", limit=np.inf)
     norms, ends = map(np.array, zip(*norms_and_ends))
     large = norms > 0.5
@@ -112,10 +111,10 @@ def test_clipping_py_counts_updates_with_large_gradients_and_with_ends(norms_and
 
 @pytest.mark.parametrize("which, end_clipped, others_clipped", [
     ("all", True, True), ("end", True, False), ("no end", False, True)])
-def test_clipping_py_clips_only_the_updates_it_is_told_to(
+def test_clipping_py_clips_only_the_chosen_updates(
         norms_and_ends, which, end_clipped, others_clipped):
-    """All, those with the end of an episode, or the others: of what is clipped, no norm exceeds
-    0.25 (but for rounding)."""
+    """Whether it clips all updates, those with the end of an episode, or the others: only their
+    norms never exceed 0.25 (but for rounding)."""
     clipping.run(0, which, limit=0.25)
     norms, ends = map(np.array, zip(*norms_and_ends))
     assert (norms[ends].max() < 0.251) == end_clipped
@@ -123,7 +122,7 @@ def test_clipping_py_clips_only_the_updates_it_is_told_to(
 
 
 def test_forgetting_py_evaluates_from_2000_frames_on():
-    """At the end of the first episode after them."""
+    """The first evaluation begins when an episode ends after 2000 frames, and not sooner."""
     progress, phases = forgetting.Progress(options()), []
     for frames in 1999, 2000:
         progress.frames = frames
@@ -132,13 +131,13 @@ def test_forgetting_py_evaluates_from_2000_frames_on():
     assert phases == ["training", "evaluating"]
 
 
-def test_forgetting_py_keeps_scores_and_shares(monkeypatch, restored_constants):
-    """Of 6000 frames, the evaluations after 2000 and 4000 are kept; a last one may be missing. The
-    thread never switches worlds, so all its episodes are in one."""
+def test_forgetting_py_keeps_an_evaluations_scores_and_share(monkeypatch, restored_constants):
+    """Of 6000 frames, the evaluations after 2000 and 4000 are kept: a score in each world, and the
+    share of episodes in world 1, here all or none, because the thread never switches worlds."""
     monkeypatch.setattr(forgetting, "FRAMES", 6000)
     found = forgetting.record(seed=0, workers=1, environment_class=two_worlds.Environment,
                               block=10 ** 6)  # episodes to a world, so it never switches
-    *scores, share = np.array(found).T  # in each world, and the share of episodes in world 1
+    *scores, share = np.array(found).T
     assert len(found) == 2
     assert all(8 <= x <= 200 for x in np.ravel(scores))  # no episode is shorter than 8 steps
     assert set(share) in ({0.0}, {1.0})
@@ -177,8 +176,8 @@ def test_forgetting_py_goes_on_where_it_stopped(monkeypatch, tmp_path):
 
 
 def test_forgetting_py_sums_up_a_run():
-    """When both worlds had been played, when the policy was first good in both, and the later mean
-    in the worse one. Here a run plays in world 1 for 30,000 frames, then in the other,
+    """It finds when both worlds had been played, when the policy was first good in both, and the
+    later mean in the worse one. Here a run plays in world 1 for 30,000 frames, then in the other,
     where it is good from 42,000 to 60,000 frames, and bad before and after that."""
     frames = forgetting.EVERY * np.arange(1, 50)
     other = np.where((frames >= 42_000) & (frames <= 60_000), 200, 10)
@@ -201,7 +200,7 @@ def test_forgetting_py_compares_scores_before_and_after_an_absence():
 
 
 def test_ctrl_c_ends_benchmark_py_without_a_traceback(monkeypatch):
-    """Readers run it for the exercises, and may lose patience."""
+    """It exits with status 130. Readers run it for the exercises, and may lose patience."""
     monkeypatch.setattr(sys, "argv", ["benchmark.py"])
     monkeypatch.setattr(benchmark, "learning", unittest.mock.Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(BaseException) as raised:  # a KeyboardInterrupt would end pytest
@@ -210,7 +209,7 @@ def test_ctrl_c_ends_benchmark_py_without_a_traceback(monkeypatch):
 
 
 def test_exercises_are_measured_only_by_number(monkeypatch, capsys):
-    """To measure all exercises would take hours, and replace the results that are kept."""
+    """--measure alone is refused: all exercises would take hours, and replace what is kept."""
     monkeypatch.setattr(sys, "argv", ["measure_exercises.py", "--measure"])
     with pytest.raises(SystemExit, match="^2$"):
         measure_exercises.main()
@@ -237,8 +236,8 @@ def test_a_measurement_goes_on_where_it_was_interrupted(tmp_path):
 
 
 def test_the_interval_has_the_ratios_that_wilcoxon_doesnt_reject(rng):
-    """SciPy tests ratios just inside and outside its bounds. The middle is the one that it would
-    reject last."""
+    """SciPy's test rejects ratios just outside the interval and none just inside. The middle is the
+    one that it would reject last."""
     x, y = rng.uniform(1e4, 1e5, (2, 20))
     middle, low, high = run_statistics.ratio(x, y)
 
@@ -268,7 +267,7 @@ def test_runs_with_the_same_seeds_are_compared_in_pairs():
     assert p < 0.001
 
 
-def test_a_curve_is_the_mean_of_the_latest_fifty_scores():
+def test_a_curve_averages_the_latest_fifty_scores():
     """A point every 1,000 frames; none before the first episode has ended, and none once the run
     has learned, here at 6,001. Episode i has score i and ends after 100·i frames."""
     means = measure_exercises.curve([(100 * i, i) for i in range(1, 81)], learned=6001)

@@ -45,7 +45,7 @@ def tables():
 
 
 def test_tables_are_what_the_programs_print():
-    """Medians, ratios and intervals, bold where p is below 0.05."""
+    """Each table that a program prints is on a page, row by row, with the same bold type."""
     for rows in map(list, tables()):
         assert rows and "\n" + "\n".join(rows) + "\n" in PAGES, rows
 
@@ -265,14 +265,15 @@ def of_pictures():
 @pytest.mark.parametrize("quotes", [of_speeds, of_ratios, of_frames, of_two_worlds, of_exercise_22,
                                     of_a_hundred_runs, of_clipping, of_pictures])
 def test_the_pages_quote_the_data(quotes):
-    """(A number that the words begin with must not be the end of a longer one.)"""
+    """Each sentence or row that is made from the data is on its page. (Its first number must not be
+    the end of a longer one.)"""
     missing = [words for text, words in quotes()
                if not re.search(r"(?<![\d.,])" + re.escape(words), text)]
     assert not missing
 
 
-def test_rounded_numbers_of_the_readme_are_near_those_of_the_data():
-    """Words of the README, the number that they say, a tolerance, and what was measured."""
+def test_the_readmes_rounded_numbers_are_near_the_data():
+    """What the README rounds, as to "two thirds", is near what was measured."""
     times = run_statistics.load(speeds.path("learning"))
     of_return, of_return_minus_v, _ = recorded_data.pushes().values()
     for words, said, tolerance, measured in (

@@ -13,8 +13,8 @@ def recording(request):
 
 
 def test_each_update_names_the_version_its_thread_pulled(recording):
-    """Updates make versions 1, 2, 3 and so on of the weights. An update names the version that its
-    thread has pulled last; from this timeline.py computes how old its gradient is."""
+    """Updates make versions 1, 2, 3 and so on of the weights, and each names the version that its
+    thread has pulled last. So timeline.py can compute how old its gradient is."""
     _, events = recording
     newest, of_thread = 0, {}
     for event in events:
@@ -26,12 +26,12 @@ def test_each_update_names_the_version_its_thread_pulled(recording):
             newest += 1
             assert event.made == newest
             assert event.pulled == of_thread[event.thread]
-    assert newest > 150
+    assert newest > 150  # an update has at most ten of 2000 frames or more
 
 
-def test_age_is_the_number_of_others_updates_since_the_pull(recording):
-    """One learner's gradients are all fresh. Of two learners, each makes the other's older. (A
-    learner pulls again after its own update.)"""
+def test_age_counts_the_updates_since_the_pull(recording):
+    """A gradient is as old as the number of updates since its thread's pull. One learner's are all
+    fresh. (It pulls again after its own update.)"""
     learners, events = recording
     since_pull, wanted = {}, []  # {thread: all updates since its pull}
     for event in events:
@@ -45,8 +45,8 @@ def test_age_is_the_number_of_others_updates_since_the_pull(recording):
 
 
 def test_the_table_of_ages_is_computed_from_updates(monkeypatch):
-    """Of five gradients, three are fresh, one is 25 and one 3 updates old. "Old" is more than 20. A
-    pull doesn't count."""
+    """It has the mean age, and the shares in % that are fresh and that are older than 20 updates,
+    here of ages 0, 0, 0, 25 and 3. A pull doesn't count."""
     newest = 100  # version of the weights, when each update is made
     events = [timeline.Event(seconds=0, thread=0, pulled=newest - age, made=newest + 1)
               for age in (0, 0, 0, 25, 3)]
