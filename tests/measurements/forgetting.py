@@ -24,6 +24,7 @@ LATE = 40_000  # frames
 GOOD = 195  # a mean score
 WORLDS = 1, -1
 REFERENCE = "8 threads"
+ONE_THREAD, EIGHT_THREADS = "1 thread, 200 episodes", "8 threads, 200 episodes"
 # {case: learners, the class of their environments, episodes in a world}
 CASES = {f"{name}, {block} episodes": (number, environment, block) for block in (200, 25)
          for name, number, environment in (
@@ -116,18 +117,19 @@ def summaries(late=LATE):
     return {case: summarize(runs, late) for case, runs in load().items()}
 
 
-def forgotten(runs):
-    """Of runs with one thread: the mean score in a world at the last evaluation before the thread
-    left it, and at the last one before it came back or the run ended. Only worlds that had been
-    good by then are counted."""
+def around_absences(runs, scored):
+    """The mean score in a world at the last evaluation before a single thread left it, and at the
+    last one before it came back or the run ended. runs: those with one thread, which say when that
+    was. scored: the runs whose scores are counted, where a world had been good by then."""
     found = []
-    for run in runs.astype(float):
+    for (*_, share), scores in zip(runs.astype(float).transpose(0, 2, 1), scored.astype(float),
+                                   strict=True):
         pairs = []  # score before, score after
-        for scores, played in (run[:, 0], run[:, 2] > 0), (run[:, 1], run[:, 2] < 1):
+        for played, score in (share > 0, scores[:, 0]), (share < 1, scores[:, 1]):
             ends = np.flatnonzero(np.diff(played))  # the last evaluation of each stay, here or away
-            for left, back in zip(ends, [*ends[1:], len(scores) - 1], strict=True):
-                if played[left] and scores[:left + 1].max() >= GOOD:
-                    pairs.append((scores[left], scores[back]))
+            for left, back in zip(ends, [*ends[1:], len(score) - 1], strict=True):
+                if played[left] and score[:left + 1].max() >= GOOD:
+                    pairs.append((score[left], score[back]))
         found.append(np.mean(pairs, axis=0))
     return np.transpose(found)
 
@@ -164,9 +166,11 @@ def main():
     print("from 60,000 frames on, in the worse world: median of the mean scores, those below 150")
     for case, runs in summaries(late=60_000).items():
                 print(f"{case}: {np.median(runs.worse):.0f}, {sum(runs.worse < 150)}")
-    before, after = forgotten(load()["1 thread, 200 episodes"])
-    print(f"1 thread leaves a world: score {np.median(before):.0f}, before it comes back "
-          f"{np.median(after):.0f} (medians), p = {run_statistics.signed_rank_test(before, after)}")
+    print("score before a single thread left a world, and before it came back (medians)")
+    for case in ONE_THREAD, EIGHT_THREADS:
+        before, after = around_absences(load()[ONE_THREAD], load()[case])
+        p = run_statistics.p_in_words(run_statistics.signed_rank_test(before, after))
+        print(f"{case}: {np.median(before):.0f}, {np.median(after):.0f}, {p}")
 
 
 

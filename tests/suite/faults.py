@@ -263,9 +263,9 @@ FAULTS = {
     "test_forgetting_py_counts_an_episode_where_it_was_played": [
         ("forgetting.record", "self.env.unwrapped.world", "self.world")],
     "test_forgetting_py_compares_scores_before_and_after_an_absence": [
-        ("forgetting.forgotten", "scores[:left + 1].max() >= GOOD", "True"),
-        ("forgetting.forgotten", "len(scores) - 1", "0"),
-        ("forgetting.forgotten", "run[:, 2] < 1", "run[:, 2] > 0")],
+        ("forgetting.around_absences", "score[:left + 1].max() >= GOOD", "True"),
+        ("forgetting.around_absences", "len(score) - 1", "0"),
+        ("forgetting.around_absences", "share < 1", "share > 0")],
     "test_the_interval_has_the_ratios_that_wilcoxon_doesnt_reject": [
         ("run_statistics.ratio", "1.96 * deviation", "1.65 * deviation"),
         ("run_statistics.ratio", "[skipped]", "[skipped + 3]"),

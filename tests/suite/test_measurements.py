@@ -195,8 +195,10 @@ def test_forgetting_py_compares_scores_before_and_after_an_absence():
     scores_in_world_1 = [20, 180, 170, 90, 200, 150, 100]
     scores_in_other_world = [10, 10, 50, 198, 60, 20, 200]
     run = np.transpose([scores_in_world_1, scores_in_other_world, share_in_world_1])
-    [before], [after] = forgetting.forgotten(run[np.newaxis])
+    [before], [after] = forgetting.around_absences(run[np.newaxis], scored=run[np.newaxis])
     assert (before, after) == ((150 + 198) / 2, (100 + 20) / 2)
+    good = np.full((1, 7, 3), 200)  # the scores of another run may be compared at the same times
+    assert forgetting.around_absences(run[np.newaxis], scored=good).tolist() == [[200], [200]]
 
 
 def test_ctrl_c_ends_benchmark_py_without_a_traceback(monkeypatch):
