@@ -22,9 +22,9 @@ STYLE = {
     "legend.fontsize": 9.5, "legend.frameon": False, "figure.constrained_layout.use": True}
 THOUSANDS = "{x:,.0f}"  # how the frames on an axis are written
 ABOVE = {"loc": "outside upper left", "handletextpad": 0.4, "columnspacing": 1.4}  # a legend
-# With it, both runs are near the median of fifty by their later scores in the worse world. Of the
-# eight such seeds it is the one with which a single thread's forgetting is seen best.
-TYPICAL_SEED = 25
+# With it, both runs are typical of fifty, by when they are good in both worlds and by later scores
+TYPICAL_SEED = 43
+GOOD = 195  # a mean score in a world
 BOX = {"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 2}
 
 
@@ -189,7 +189,8 @@ def draw_errors():
 
 
 def draw_worlds():
-    """The scores in two worlds: of one seed with one thread and with eight, and of all runs."""
+    """Scores in two worlds, of one seed with one thread and with eight; and how many of all runs
+    have been good in both."""
     data = np.load(ROOT / "tests" / "measurements" / "data" / "forgetting.npz")
     frames = data["frames"]
     one, eight, same = (f"{name}, 200 episodes" for name in
@@ -208,12 +209,13 @@ def draw_worlds():
     panels[one].plot([], color=BLUE, label="score in world 1 (strip: episodes in it)")
     panels[one].plot([], color=ORANGE, label="score in world −1 (strip: episodes in it)")
     for case, color in (one, "black"), (eight, GREEN), (same, VERMILION):
-        worse = data[case][:, :, :2].min(axis=2).astype(float)
-        panels["all"].plot(frames, np.median(worse, axis=0), color=color, linewidth=2.2,
+        good = data[case][:, :, :2].min(axis=2) >= GOOD  # in both worlds
+        have_been = np.logical_or.accumulate(good, axis=1).sum(axis=0)
+        panels["all"].plot(frames, have_been, color=color, linewidth=2.2,
                            label=case.split(",")[0])
-    panels["all"].set_title("score in the worse world, median of 50 runs")
+    panels["all"].set_title("runs that have been good in both worlds, of 50")
     panels["all"].legend(loc="lower right")
-    panels["all"].set(xlim=(0, 100_000), ylim=(0, 205), xticks=[0, 50_000, 100_000])
+    panels["all"].set(xlim=(0, 100_000), ylim=(0, 51), xticks=[0, 50_000, 100_000])
     panels["all"].xaxis.set_major_formatter(THOUSANDS)
     figure.supxlabel("frames of all threads", size=10)
     figure.legend(*panels[one].get_legend_handles_labels(), ncols=2, **ABOVE)

@@ -24,7 +24,6 @@ LATE = 40_000  # frames
 GOOD = 195  # a mean score
 WORLDS = 1, -1
 REFERENCE = "8 threads"
-ONE_THREAD, EIGHT_THREADS = "1 thread, 200 episodes", "8 threads, 200 episodes"
 # {case: learners, the class of their environments, episodes in a world}
 CASES = {f"{name}, {block} episodes": (number, environment, block) for block in (200, 25)
          for name, number, environment in (
@@ -117,21 +116,37 @@ def summaries(late=LATE):
     return {case: summarize(runs, late) for case, runs in load().items()}
 
 
-def around_absences(runs, scored):
-    """The mean score in a world at the last evaluation before a single thread left it, and at the
-    last one before it came back or the run ended. runs: those with one thread, which say when that
-    was. scored: the runs whose scores are counted, where a world had been good by then."""
+def absences(runs, scored):
+    """The times when the learners of a run were all away from a world, and what became of the score
+    there. runs: those that say when that was. scored: the runs whose scores are counted, where this
+    world had been good by then. Returns rows of [whether the other world had been good, too, score
+    at the last evaluation before the absence, score at its last one, when they come back or the run
+    ends]."""
     found = []
-    for (*_, share), scores in zip(runs.astype(float).transpose(0, 2, 1), scored.astype(float),
-                                   strict=True):
-        pairs = []  # score before, score after
-        for played, score in (share > 0, scores[:, 0]), (share < 1, scores[:, 1]):
+    for run, scores in zip(runs.astype(float), scored.astype(float), strict=True):
+        for world, played in (0, run[:, 2] > 0), (1, run[:, 2] < 1):
+            score, other = scores[:, world], scores[:, 1 - world]
             ends = np.flatnonzero(np.diff(played))  # the last evaluation of each stay, here or away
             for left, back in zip(ends, [*ends[1:], len(score) - 1], strict=True):
                 if played[left] and score[:left + 1].max() >= GOOD:
-                    pairs.append((score[left], score[back]))
-        found.append(np.mean(pairs, axis=0))
-    return np.transpose(found)
+                    both_good = other[:left + 1].max() >= GOOD
+                    found.append([both_good, score[left], score[back]])
+    return np.array(found)
+
+
+def show_absences():
+    """The median scores before and after, while the other world had never been good and later."""
+    runs = load()
+    one, eight, same = (f"{name}, 200 episodes" for name in
+                        ("1 thread", "8 threads", "8 in the same world"))
+    for case, when in (one, one), (eight, one), (same, same):
+        found = absences(runs[when], runs[case])
+        for name, wanted in ("never", 0), ("once", 1):
+            _, before, after = found[found[:, 0] == wanted].T
+            p = run_statistics.p_in_words(run_statistics.signed_rank_test(before, after))
+            yield (f"{case}, other world {name} good: {len(before)} absences, "
+                   f"{np.median(before):.0f} before, {np.median(after):.0f} after, "
+                   f"mean change {np.mean(after - before):.0f}, {p}")
 
 
 def p_values(found):
@@ -166,12 +181,7 @@ def main():
     print("from 60,000 frames on, in the worse world: median of the mean scores, those below 150")
     for case, runs in summaries(late=60_000).items():
                 print(f"{case}: {np.median(runs.worse):.0f}, {sum(runs.worse < 150)}")
-    print("score before a single thread left a world, and before it came back (medians)")
-    for case in ONE_THREAD, EIGHT_THREADS:
-        before, after = around_absences(load()[ONE_THREAD], load()[case])
-        p = run_statistics.p_in_words(run_statistics.signed_rank_test(before, after))
-        print(f"{case}: {np.median(before):.0f}, {np.median(after):.0f}, {p}")
-
+    print("absences from a world", *show_absences(), sep="\n")
 
 
 if __name__ == "__main__":

@@ -237,7 +237,7 @@ FAULTS = {
         ("check.check_synchronous", "updates > FRAMES / LEARNERS / 4", "False"),
         ("check.check_synchronous", "pairwise(rounds)", "pairwise(rounds[:2])")],
     # test_figures.py
-    "test_errors_of_state_equals_plain_loops": [
+    "test_errors_of_updates_equal_those_of_plain_loops": [
         ("record.errors_of_state", "later < n", "later <= n"),
         ("record.errors_of_state", "1 - 1 / n", "1 - 1 / (n + 1)")],
     # test_ga3c.py
@@ -263,9 +263,10 @@ FAULTS = {
     "test_forgetting_py_counts_an_episode_where_it_was_played": [
         ("forgetting.record", "self.env.unwrapped.world", "self.world")],
     "test_forgetting_py_compares_scores_before_and_after_an_absence": [
-        ("forgetting.around_absences", "score[:left + 1].max() >= GOOD", "True"),
-        ("forgetting.around_absences", "len(score) - 1", "0"),
-        ("forgetting.around_absences", "share < 1", "share > 0")],
+        ("forgetting.absences", "score[:left + 1].max() >= GOOD", "True"),
+        ("forgetting.absences", "len(score) - 1", "0"),
+        ("forgetting.absences", "run[:, 2] < 1", "run[:, 2] > 0"),
+        ("forgetting.absences", "other[:left + 1]", "other")],
     "test_the_interval_has_the_ratios_that_wilcoxon_doesnt_reject": [
         ("run_statistics.ratio", "1.96 * deviation", "1.65 * deviation"),
         ("run_statistics.ratio", "[skipped]", "[skipped + 3]"),
@@ -557,7 +558,7 @@ FAULTS = {
         ("Progress.episode_ended", 'self.phase == "training"', "True")],
     "test_after_a_failed_evaluation_ten_new_scores_count": [
         ("Progress.evaluated", "self.recent.clear()", "pass")],
-    "test_the_last_episodes_may_reach_the_threshold": [
+    "test_episodes_that_end_last_can_start_an_evaluation": [
         ("Progress.wait_for_evaluation", "or not self.learning_threads,", "or True,"),
         ("Progress.wait_for_evaluation", 'self.phase == "evaluating" or not', "not")],
     "test_weights_that_pass_are_those_that_played": [

@@ -123,19 +123,21 @@ def test_frames_and_scores_during_a_call_are_told_later(server_process):
     """While a learner waits for an answer, the others of its worker play on. The frames and scores
     of that time are told once, by the next call."""
     real, built = server_process.wrapped, worker(server_process)
+    earlier = 100  # frames of the run that is continued
+    answer = real.update
 
-    def update(*report, answer=real.update):
-        real.update = answer  # only this call is slow
-        built.progress.next_frame()
+    def slow_update(*report):
+        built.progress.next_frame()  # another learner plays
         built.progress.episode_ended(20.0)
         return answer(*report)
-    real.update = update
+    real.update = slow_update
     play_and_update(built, frames=10)
-    assert scores_and_frames_told(server_process) == ([], 100 + 10)  # 100: of an earlier run
+    assert scores_and_frames_told(server_process) == ([], earlier + 10)
+    real.update = answer
     play_and_update(built, learner=1, frames=5)
-    assert scores_and_frames_told(server_process) == ([20.0], 100 + 10 + 1 + 5)
-    play_and_update(built, learner=1, frames=5)
-    assert scores_and_frames_told(server_process) == ([20.0], 100 + 10 + 1 + 5 + 5)
+    assert scores_and_frames_told(server_process) == ([20.0], earlier + 10 + 1 + 5)
+    play_and_update(built, learner=1, frames=5)  # the score isn't told again
+    assert scores_and_frames_told(server_process) == ([20.0], earlier + 10 + 1 + 5 + 5)
 
 
 def test_a_score_told_just_before_a_worker_ends_arrives(fake_ray, server_process, supervisor):

@@ -267,14 +267,20 @@ def test_main_puts_signals_and_environment_variables_back(fails):
 
 
 def test_if_a_thread_cannot_start_the_others_end(monkeypatch):
-    """The learner that has started before ends, too, as conftest.py checks after each test."""
+    """The learner that has started before doesn't play on without the test thread."""
+    started = []
+
     def start(thread, really=threading.Thread.start):
         if thread.name == "test_thread":
             raise RuntimeError("can't start new thread")
+        started.append(thread)
         really(thread)
     monkeypatch.setattr(threading.Thread, "start", start)
     with pytest.raises(RuntimeError, match="can't start new thread"):
         run_main("--max-frames", 10 ** 9)
+    [learner] = started
+    learner.join(10)
+    assert not learner.is_alive()
 
 
 # Threads, cores and the graph

@@ -88,8 +88,8 @@ def with_first_ten_steps(gradient):
     ids=["ten episodes", "one episode"])
 @pytest.mark.parametrize("estimator, advantage", [(0, n_step_advantage), (1, gae)],
                          ids=["n", "GAE"])
-def test_errors_of_state_equals_plain_loops(rng, estimator, advantage, kind, update, n):
-    """record.py's matrices give the same errors as loops, for both kinds of update, with n rewards
+def test_errors_of_updates_equal_those_of_plain_loops(rng, estimator, advantage, kind, update, n):
+    """record.py computes with matrices what loops give, for both kinds of update, with n rewards
     before V or GAE. (Axes: kind, n rewards or GAE, n, numbers of an Error.)"""
     steps_left = np.arange(STEPS) < LENGTHS[:, np.newaxis]
     r, v, dlogp = rng.normal(size=(3, EPISODES, STEPS)) * steps_left  # 0 after an episode's end

@@ -189,16 +189,16 @@ def test_forgetting_py_sums_up_a_run():
 
 
 def test_forgetting_py_compares_scores_before_and_after_an_absence():
-    """The mean score before the thread leaves a world, and before it comes back or the run ends.
-    Here it leaves world 1 twice, but the first time the policy had never been good there."""
+    """The score before a world is left, and before the learners come back or the run ends. Here
+    they leave world 1 twice, but the first time the policy had never been good there."""
     share_in_world_1 = [1, 1, 0, 0, 1, 1, 0]
     scores_in_world_1 = [20, 180, 170, 90, 200, 150, 100]
     scores_in_other_world = [10, 10, 50, 198, 60, 20, 200]
-    run = np.transpose([scores_in_world_1, scores_in_other_world, share_in_world_1])
-    [before], [after] = forgetting.around_absences(run[np.newaxis], scored=run[np.newaxis])
-    assert (before, after) == ((150 + 198) / 2, (100 + 20) / 2)
-    good = np.full((1, 7, 3), 200)  # the scores of another run may be compared at the same times
-    assert forgetting.around_absences(run[np.newaxis], scored=good).tolist() == [[200], [200]]
+    runs = np.transpose([scores_in_world_1, scores_in_other_world, share_in_world_1])[np.newaxis]
+    assert forgetting.absences(runs, scored=runs).tolist() == [
+        [True, 150, 100], [False, 198, 20]]  # whether the other world had been good, scores
+    other_runs = np.full((1, 7, 3), 200)  # their scores may be compared at the same times
+    assert forgetting.absences(runs, scored=other_runs).tolist() == 3 * [[True, 200, 200]]
 
 
 def test_ctrl_c_ends_benchmark_py_without_a_traceback(monkeypatch):

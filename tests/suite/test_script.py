@@ -461,8 +461,9 @@ def test_films_need_an_ffmpeg_that_works(monkeypatch, capfd, ffmpeg):
 
 
 def test_without_films_no_ffmpeg_is_needed(monkeypatch):
+    """With --render none, a missing ffmpeg isn't refused."""
     monkeypatch.setattr(pytest.importorskip("moviepy.config"), "FFMPEG_BINARY", "missing")
-    a3c.prepare_films(a3c.Progress(options()))  # with --render none
+    a3c.prepare_films(a3c.Progress(options("--render", "none")))
 
 
 def test_an_error_without_a_message_is_named():

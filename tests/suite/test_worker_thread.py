@@ -231,18 +231,19 @@ def test_after_a_failed_evaluation_ten_new_scores_count():
     assert progress.phase == "evaluating"
 
 
-def test_the_last_episodes_may_reach_the_threshold():
-    """After the last frame, the test thread still waits for the end of the learners' episodes."""
+def test_episodes_that_end_last_can_start_an_evaluation():
+    """When the frames are used up, the test thread still waits for the learners' last episodes."""
     progress = a3c.Progress(options("--max-frames", 1))
     progress.next_frame()  # the last
     instead_of_waiting(progress, lambda: reach_threshold(progress))
-    assert progress.wait_for_evaluation()
+    an_evaluation_is_due = progress.wait_for_evaluation()
+    assert an_evaluation_is_due and progress.phase == "evaluating"
 
 
 def test_weights_that_pass_are_those_that_played():
-    """While learners still write others, the evaluation plays with the weights of its beginning,
-    and these are kept and saved."""
-    built, seen = Built(1), []
+    """An evaluation plays with the weights of its beginning, and these are saved and kept, although
+    learners still write others meanwhile."""
+    built, played, saved = Built(1), [], []
     server, brain = built.server, built.tester.environment.agent.brain
     first = built.values(server.weights)
 
@@ -250,7 +251,7 @@ def test_weights_that_pass_are_those_that_played():
         set_values(server.session, server.weights, [number] * 6)  # in all six arrays
 
     def play(env):
-        seen.append(built.values(brain.weights))
+        played.append(built.values(brain.weights))
         a_learner_writes(77)
         return 200
 
@@ -258,12 +259,12 @@ def test_weights_that_pass_are_those_that_played():
         a_learner_writes(88)
         built.progress.learning_threads.clear()
     built.tester.environment.play = play
-    server.checkpoint.save = lambda: seen.append(built.values(server.weights))
+    server.checkpoint.save = lambda: saved.append(built.values(server.weights))
     instead_of_waiting(built.progress, the_last_learner_ends)
     reach_threshold(built.progress)
 
     built.tester.evaluate()
     assert not built.progress.learning_threads  # so nobody writes any more
-    seen.append(built.values(server.weights))
-    assert len(seen) == 10 + 1 + 1  # played, saved, at the end
-    assert all(equal(weights, first) for weights in seen)
+    kept = built.values(server.weights)
+    assert len(played) == 10 and len(saved) == 1
+    assert all(equal(weights, first) for weights in [*played, *saved, kept])
