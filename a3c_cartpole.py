@@ -5,8 +5,8 @@
 For readers who know DQN: A3C (arXiv:1602.01783) has no Q, no replay memory and no target network.
 Its network has two heads. The actor gives the policy π(a|s), the probability of each action, and
 the critic gives V(s), the discounted sum of rewards to expect from state s. Successive steps of an
-episode are very similar, which is why DQN mixes old steps in its replay memory. A3C lets several
-threads play different episodes instead, and each thread repeats:
+episode are very similar, which is why DQN draws old steps from its replay memory at random. A3C
+lets several threads play different episodes instead, and each thread repeats:
     pull    copy the shared network's weights into its own copy
     play    up to ten steps, with actions drawn from π
     update  compute the gradient of the loss with its copy, and apply it to the shared network
@@ -19,8 +19,8 @@ stops there, and V(s₅) is left out.
 
 To follow one step, begin with `Environment.run`, which plays an episode and learns from it. Read
 `Agent`, `LocalBrain` and `ParameterServer` as it calls them. `Worker_thread`, `Progress` and `main`
-run the threads, and nothing after `main` is A3C. The five main classes have the names and the
-order of the Japanese tutorial that this file follows; § marks its sections:
+run the threads, and nothing after `main` is A3C. Except for `Progress`, these classes have the
+names and the order of the Japanese tutorial that this file follows; § marks its sections:
 https://qiita.com/sugulu/items/acbc909dd9b74b043e45
 
 Some things come from the tutorial and not from the paper: five rewards in a return (the paper takes

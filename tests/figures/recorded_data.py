@@ -68,15 +68,15 @@ def statistics():
     for thousand in 7, 38:
         found[f"median score after {thousand},000 frames"] = (
             np.nanmedian(measure_exercises.load_curves()[:, thousand]))
-    errors = load_errors()
-    for what, kind in ("samples", KINDS[0]), ("updates", KINDS[1]):  # with five rewards
-        five, every = (Error(*(numbers[:, 0, column] for numbers in errors[kind]))
+    for what, kind in ("samples", KINDS[0]), ("updates", KINDS[1]):
+        # With five rewards, and with all
+        five, every = (Error(*(numbers[:, 0, column] for numbers in load_errors()[kind]))
                        for column in (REWARDS.index(5), -1))
         push = five.truth + five.bias
         found[f"mean push of {what}, divided by the true one (median)"] = np.median(
             push / five.truth)
-        found[f"states where its sign is wrong ({what})"] = sum(push / five.truth < 0)
     # The rest is about the script's updates
+    found["states where its sign is wrong"] = sum(push / five.truth < 0)
     found["states where it is nearly 0, with the wrong sign"] = sum(
         (push / five.truth < 0) & (push / five.truth > -0.1))
     found["states where no update would have a smaller error"] = sum(five.size > abs(five.truth))

@@ -147,7 +147,7 @@ def test_check_py_says_what_is_wrong_with_a_round(says, answer, verdict):
 @pytest.mark.parametrize("p, b, if_right, if_left, words", [
     (0.6, 0, 0.4, 0, "with no baseline, 0.4 or 0."),
     (0.6, 0.4, 0.24, 0.24, "With b = 0.4, both draws give 0.24,"),
-    (0.6, 0.6, 0.16, 0.36, "With V, a draw gives 0.16 or 0.36;"),
+    (0.6, 0.6, 0.16, 0.36, "With V = 0.6, a draw gives 0.16 or 0.36;"),
     (0.9, 0.9, 0.01, 0.81, "V does harm: a draw gives 0.01 or 0.81 with V,"),
     (0.9, 0, 0.1, 0, "but 0.1 or 0 without.")])
 def test_the_lessons_exercise_by_hand_has_correct_numbers(p, b, if_right, if_left, words):

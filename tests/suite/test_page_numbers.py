@@ -175,8 +175,8 @@ def of_two_worlds():
     found, late = forgetting.summaries(), forgetting.summaries(late=60_000)
     eight, one, same = (found[f"{name}, 200 episodes"] for name in names)
     good = [np.median(runs.good) for runs in (eight, one, same)]
-    yield WORDS, ("after {:,.0f} frames (median), and one thread after {:,.0f}. Eight threads in "
-                  "the same world forget as well, and need {:,.0f}.").format(*good)
+    yield WORDS, "after {:,.0f} frames (median), where a single thread needs {:,.0f},".format(*good)
+    yield WORDS, "the same world forget as one does, and need {2:,.0f} frames".format(*good)
     absences = [re.findall(r"\d+(?= absences| before| after)", line)
                 for line in forgetting.show_absences()]
     cases = [(learners, other_world)
@@ -248,16 +248,14 @@ def of_pictures():
     yield README, f"{of_script.mean():.4f} instead of {of_return_minus_v.mean():.4f}"
     low, high = found["mean scores while the critic's loss is small"]
     yield README, f"anywhere from {low:.0f} to {high:.0f}"
-    words = "no one two three four five six seven eight nine".split()
-    wrong, nearly_0, of_samples = (words[found[f"states where {what}"]] for what in (
-        "its sign is wrong (updates)", "it is nearly 0, with the wrong sign",
-        "its sign is wrong (samples)"))
     for what in "samples", "updates":
         share = found[f"mean push of {what}, divided by the true one (median)"]
         yield MEASUREMENTS, f"typically {share:.2f} of the true one"
-    yield MEASUREMENTS, f"{of_samples} of the forty its sign is wrong."
-    yield WORDS, f"in {of_samples} of them it went the wrong way"
-    yield MEASUREMENTS, f"{wrong} of the forty its sign is wrong, though in {nearly_0} of these"
+    words = "no one two three four five six seven eight nine".split()
+    wrong, nearly_0 = (words[found[f"states where {what}"]] for what in (
+        "its sign is wrong", "it is nearly 0, with the wrong sign"))
+    yield MEASUREMENTS, (f"{wrong} of the forty its sign seems to be wrong, though in {nearly_0} "
+                         "of these it is nearly 0")
     worse = found["states where no update would have a smaller error"]
     yield MEASUREMENTS, f"In {worse} of the forty states, an update of 0"
     low, middle, high = found["updates whose mean is as close with all as with five (quartiles)"]
