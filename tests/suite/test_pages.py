@@ -95,8 +95,9 @@ def test_the_japanese_page_has_the_readmes_pictures():
     assert pictures(JAPANESE) == [path.replace("/", "/ja/") for path in pictures(README)]
 
 
-# Its sections, its 1000 episodes, and the date of its change
-NUMBERS_OF_TUTORIAL = {"2.1", "2.2", "2.3", "3.0", "3.2", "3.7", "1000", "171115"}
+# Its sections, its 1000 episodes, the date of its change, and the packages of its day
+NUMBERS_OF_TUTORIAL = {"2.1", "2.2", "2.3", "3.0", "3.2", "3.7", "1000", "171115",
+                       "1.4", "2.0.9", "0.9.4"}
 
 
 def test_the_japanese_pages_have_the_readmes_numbers():
