@@ -20,9 +20,9 @@ PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in (
     "README.md", "tests/exercises/README.md", "tests/README.md", "tests/variants/README.md",
     "tests/variants/your_own.md", "tests/variants/distributed.md",
     "tests/measurements/README.md", "tests/figures/README.md", ".github/pages/ja.md",
-    ".github/pages/article.md")}
-README, *_, JAPANESE, ARTICLE = PAGES.values()  # the last two are in Japanese
-ENGLISH = "\n".join(list(PAGES.values())[:-2])
+    ".github/pages/usage.md", ".github/pages/article.md")}
+README, *_, JAPANESE, USAGE, ARTICLE = PAGES.values()  # the last three are in Japanese
+ENGLISH = "\n".join(list(PAGES.values())[:-3])
 SENTENCES = " ".join(README.split())  # without the ends of lines, which may fall inside a command
 SOURCE = SCRIPT.read_text(encoding="utf-8")
 
@@ -84,10 +84,10 @@ def test_every_table_has_a_header_and_equal_rows(name):
         assert len({row.count("|") for row in rows}) == 1, table
 
 
-def test_the_japanese_page_has_the_readmes_code():
+def test_the_japanese_pages_have_the_readmes_code():
     """A Japanese reader finds each program, change, command and notebook cell that an English
     reader finds. (Pseudo-code and printed tables aren't compared.)"""
-    assert code(README) and set(code(README)) <= set(code(JAPANESE))
+    assert code(README) and set(code(README)) <= set(code(JAPANESE) + code(USAGE))
 
 
 def test_the_japanese_page_has_the_readmes_pictures():
@@ -101,10 +101,10 @@ NUMBERS_OF_TUTORIAL = {"2.1", "2.2", "2.3", "3.0", "3.2", "3.7", "1000", "171115
 
 
 def test_the_japanese_pages_have_the_readmes_numbers():
-    """All the README's numbers are on the Japanese page, and the Japanese pages have no others than
-    English pages and the tutorial."""
-    assert numbers(README) <= numbers(JAPANESE)
-    assert numbers(JAPANESE + ARTICLE) <= numbers(ENGLISH) | NUMBERS_OF_TUTORIAL
+    """All the README's numbers are on the Japanese pages, which have no others than those of
+    English pages and of the tutorial."""
+    assert numbers(README) <= numbers(JAPANESE + USAGE)
+    assert numbers(JAPANESE + USAGE + ARTICLE) <= numbers(ENGLISH) | NUMBERS_OF_TUTORIAL
 
 
 def test_the_japanese_page_shows_the_scripts_methods():
