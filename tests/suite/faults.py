@@ -221,7 +221,7 @@ FAULTS = {
         ("check.check_gae", '(7, True, "at the end")', '(7, False, "at the end")'),
         ("check.check_gae", '(7, True, "at the end")', '(10, True, "at the end")'),
         ("check.check_gae", "all(np.allclose(m, -g, atol=1e-3)", "any(np.allclose(m, -g, atol=1)")],
-    "test_check_py_accepts_both_right_kinds_of_rounds": [
+    "test_check_py_accepts_both_right_answers_to_exercise_20": [
         ("check.play_rounds", "samples.setdefault(self, [])", "samples.setdefault(0, [])"),
         ("check.check_update", "is_sum(ones / len(ones)) or ", ""),
         ("check.check_update", " or is_sum(sizes / sizes.sum())", "")],
@@ -461,7 +461,7 @@ FAULTS = {
         ("parse", "random.randrange(2 ** 32)", "1"),
         ("parse", 'default="auto"', 'default="video"')],
     # test_synchronous.py
-    "test_synchronous_learners_have_one_order_in_all_processes": [
+    "test_synchronous_learners_are_in_the_order_of_their_numbers": [
         ("synchronous.Server.__init__", "sorted(", "list(")],
     "test_a_round_makes_one_update": [
         ("synchronous.Server.initialize", "tf.add_n(parts) / samples", "tf.add_n(parts)"),

@@ -27,7 +27,7 @@ def new_agent(p=(0.5, 0.5)):
          rewards=np.random.default_rng(0).normal(size=1000).tolist())
 def test_each_step_becomes_a_sample_with_its_n_step_return(n, gamma, rewards, fell):
     """A step's sample: its state and action, the discounted sum of n rewards, the state after them,
-    and γⁿ or 0, by which V of that state counts. State t is [t, t, t, t], action t is t % 2."""
+    and the factor of V there: γⁿ, or 0 after a fall. State t is [t, t, t, t], action t is t % 2."""
     agent, steps = new_agent(), len(rewards)
     with unittest.mock.patch.multiple(a3c, N_STEP_RETURN=n, GAMMA=gamma):
         for t, r in enumerate(rewards):

@@ -115,18 +115,21 @@ def test_no_two_rows_of_compare_py_measure_the_same(restored_constants, monkeypa
     """Any two rows of a table differ in more than their names: in the settings, or in what the main
     of the script, of synchronous.py or of ga3c.py is given."""
     monkeypatch.setattr(two_worlds, "EPISODES", two_worlds.EPISODES)  # undone at the end
+    rate = a3c.LEARNING_RATE
     for table in compare.TABLES:
-        started = []
-        for options in compare.cases(table).values():
+        started = {}  # {row: what it starts}
+        for row, options in compare.cases(table).items():
             a3c.configure()
-            a3c.LEARNING_RATE = 5e-3  # --rate has multiplied it, which `configure` doesn't undo
+            a3c.LEARNING_RATE = rate  # --rate has multiplied it, which `configure` doesn't undo
             with contextlib.ExitStack() as stack:
                 mains = [stack.enter_context(unittest.mock.patch.object(program, "main"))
                          for program in (a3c, synchronous, ga3c)]
                 compare_learners.main(options.split())
             calls = [main.call_args for main in mains]
-            started.append((calls, a3c.constants(), two_worlds.EPISODES))
-        assert all(a != b for a, b in itertools.combinations(started, 2)), table
+            started[row] = calls, a3c.constants(), two_worlds.EPISODES
+        equal_rows = [(a, b) for a, b in itertools.combinations(started, 2)
+                      if started[a] == started[b]]
+        assert not equal_rows
 
 
 @pytest.mark.parametrize("in_turn, age", [("segments", 0), ("updates", 2)])

@@ -335,7 +335,8 @@ def test_a_worker_keeps_scores_until_its_next_call(fake_ray, monkeypatch):
 
 def test_a_new_run_counts_on_from_saved_frames(fake_ray, tmp_path, monkeypatch, capsys):
     """Each of three runs goes on from the checkpoint of the one before it, plays about 300 frames,
-    and prints the number that it saves. (Each of two workers may play ten that are never told.)"""
+    and prints the number that it saves. (Of each of its two processes, the server may never hear of
+    the last ten.)"""
     class Environment(a3c.Environment):
         def reward(self, *step):
             steps.append(step)

@@ -54,6 +54,25 @@ def test_ratios_in_an_answer_are_those_of_its_exercise(capsys):
     assert found >= 20  # otherwise the pattern no longer fits the pages
 
 
+@pytest.mark.parametrize("p, b, if_right, if_left, words", [
+    (0.6, 0, 0.4, 0, "with no baseline, 0.4 or 0."),
+    (0.6, 0.4, 0.24, 0.24, "With b = 0.4, both draws give 0.24,"),
+    (0.6, 0.6, 0.16, 0.36, "With V = 0.6, a draw gives 0.16 or 0.36;"),
+    (0.9, 0.9, 0.01, 0.81, "V does harm: a draw gives 0.01 or 0.81 with V,"),
+    (0.9, 0, 0.1, 0, "but 0.1 or 0 without.")])
+def test_the_lessons_exercise_by_hand_has_correct_numbers(p, b, if_right, if_left, words):
+    """The lesson's exercise on baselines has the right numbers: π(right) is p, right returns 1 and
+    left 0, and a draw gives (return - b) times the slope of log π(what was drawn), with respect to
+    the logit of right. The average is always p·(1 - p)."""
+    def log_p(logit):  # of right and of left
+        return -np.log(1 + np.exp([-logit, logit]))
+    logit, step = np.log(p / (1 - p)), 1e-6
+    slopes = (log_p(logit + step) - log_p(logit - step)) / (2 * step)
+    assert (np.array([1, 0]) - b) * slopes == pytest.approx([if_right, if_left])
+    assert p * if_right + (1 - p) * if_left == pytest.approx(p * (1 - p))
+    assert words in page("README.md")
+
+
 # check.py
 
 @pytest.fixture
@@ -131,9 +150,10 @@ WRONG_ROUNDS = {
 
 
 @pytest.mark.parametrize("answer", RIGHT_ROUNDS.values(), ids=RIGHT_ROUNDS)
-def test_check_py_accepts_both_right_kinds_of_rounds(says, answer):
-    """In exercise 20, learners that wait may average over all samples (synchronous.py, which has
-    new classes) or over the learners (answer_20.diff, which changes the script)."""
+def test_check_py_accepts_both_right_answers_to_exercise_20(says, answer):
+    """Learners that wait for each other may average the gradients over all samples
+    (synchronous.py, which has new classes) or over learners (answer_20.diff, which changes the
+    script)."""
     assert says("synchronous", answer) == "Right"
 
 
@@ -142,22 +162,3 @@ def test_check_py_says_what_is_wrong_with_a_round(says, answer, verdict):
     """Each wrong answer to exercise 20 is refused with the words for its own fault. (Threads take
     turns by chance, so numbers may differ.)"""
     assert re.sub(r"\d+", "N", says("synchronous", answer)) == verdict
-
-
-@pytest.mark.parametrize("p, b, if_right, if_left, words", [
-    (0.6, 0, 0.4, 0, "with no baseline, 0.4 or 0."),
-    (0.6, 0.4, 0.24, 0.24, "With b = 0.4, both draws give 0.24,"),
-    (0.6, 0.6, 0.16, 0.36, "With V = 0.6, a draw gives 0.16 or 0.36;"),
-    (0.9, 0.9, 0.01, 0.81, "V does harm: a draw gives 0.01 or 0.81 with V,"),
-    (0.9, 0, 0.1, 0, "but 0.1 or 0 without.")])
-def test_the_lessons_exercise_by_hand_has_correct_numbers(p, b, if_right, if_left, words):
-    """The lesson's exercise on baselines has the right numbers: π(right) is p, right returns 1 and
-    left 0, and a draw gives (return - b) times the slope of log π(what was drawn), with respect to
-    the logit of right. The average is always p·(1 - p)."""
-    def log_p(logit):  # of right and of left
-        return -np.log(1 + np.exp([-logit, logit]))
-    logit, step = np.log(p / (1 - p)), 1e-6
-    slopes = (log_p(logit + step) - log_p(logit - step)) / (2 * step)
-    assert (np.array([1, 0]) - b) * slopes == pytest.approx([if_right, if_left])
-    assert p * if_right + (1 - p) * if_left == pytest.approx(p * (1 - p))
-    assert words in page("README.md")

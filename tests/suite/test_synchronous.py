@@ -132,7 +132,8 @@ def test_no_synchronous_sample_waits_for_the_next_round(build):
     assert sizes == [10]
 
 
-def test_synchronous_learners_have_one_order_in_all_processes(build):
-    """Sets of names have another order in each process, so with them a seed would repeat no run."""
+def test_synchronous_learners_are_in_the_order_of_their_numbers(build):
+    """A set of their names has another order each time Python starts, so with it a seed would not
+    repeat a run."""
     learners = build(synchronous, learners=8).server.learners
     assert learners == [f"local_thread{n}" for n in range(1, 9)]
