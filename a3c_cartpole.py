@@ -41,7 +41,7 @@ import tempfile
 import threading
 import time
 
-# These settings make the imports quiet and fast. A3C begins with the constants below.
+# These settings make the imports quiet and fast. The A3C part begins with the constants below.
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # here Ctrl-C ends Python without a traceback
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # few messages from TensorFlow's C++ code
@@ -329,8 +329,8 @@ class Environment:
 
     def reward(self, s, a, r, s_, step, done):
         """The reward to learn from. CartPole's own r is always 1. The tutorial's is 0 until the
-        episode ends, and then 1 if the pole stood for GOOD_STEPS, otherwise -1. Other environments
-        need a different reward, usually r itself."""
+        episode ends, and then 1 if it lasted at least GOOD_STEPS steps, otherwise -1. Other
+        environments need a different reward, usually r itself."""
         if not done:
             return 0.0
         return 1.0 if step >= GOOD_STEPS else -1.0
@@ -444,7 +444,7 @@ class Stopped(Exception):
 class Progress:
     """What the threads tell each other. In the tutorial some of this is global.
 
-    A run begins in the phase "training" (with --play, "learned"). At the threshold it is
+    A run begins in the phase "training" (with --play, "learned"). At the threshold it becomes
     "evaluating": the learners wait while the test thread evaluates the policy. Then it is
     "learned", or "training" again.
 
