@@ -16,8 +16,8 @@ import advantages
     ids=["memory", "memory_pendulum"])
 def test_the_loss_with_gae_is_that_with_summed_advantages(
         restored_constants, rng, variant, without_gae, actions, gamma_lambda):
-    """With GAE, the loss and its gradients are what they are without it if the advantages are the
-    sums Σ (γλ)^(u - t)·δᵤ over all u ≥ t. (With GAE p is [π, memory], of which only π counts.)"""
+    """With GAE, the loss and its gradients are those without it for advantages that follow GAE's
+    definition, Σ (γλ)^(u - t)·δᵤ over all u ≥ t. (With GAE p is [π, memory]; only π counts.)"""
     variant.configure()
     brain = object.__new__(variant.Brain)  # its loss needs no network
     delta = rng.normal(size=20)
@@ -40,9 +40,9 @@ def test_the_loss_with_gae_is_that_with_summed_advantages(
 @pytest.mark.parametrize("n", [20, 5])
 @pytest.mark.parametrize("terminal", [True, False])
 def test_returns_end_with_their_segment_or_sooner(monkeypatch, rng, n, terminal):
-    """A return sums n rewards, or fewer if its segment ends sooner, and after a terminal step V
-    doesn't count. (A segment is the steps between two updates. Here 47 steps are segments of 20, 20
-    and 7, and the state of step t is the number t.)"""
+    """A return sums n rewards, or fewer if its segment (the steps between two updates) ends sooner,
+    and then adds V, except after a terminal step. (Here 47 steps are segments of 20, 20 and 7, and
+    the state of step t is the number t.)"""
     monkeypatch.setattr(a3c, "Tmax", 20)  # as in Pong
     monkeypatch.setattr(a3c, "N_STEP_RETURN", n)
     brain = a3c.LocalBrain.__new__(a3c.LocalBrain)  # its queue needs no network

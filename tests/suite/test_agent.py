@@ -26,8 +26,8 @@ def new_agent(p=(0.5, 0.5)):
 @example(n=5, gamma=0.9, fell=True,  # so long that a running sum would lose its digits
          rewards=np.random.default_rng(0).normal(size=1000).tolist())
 def test_each_step_becomes_a_sample_with_its_n_step_return(n, gamma, rewards, fell):
-    """A step's sample: its state and action, the discounted sum of n rewards, the state after them,
-    and the factor of V there: γⁿ, or 0 after a fall. State t is [t, t, t, t], action t is t % 2."""
+    """Each step becomes one sample: its state, its action, the discounted sum of n rewards, the
+    state after them, and V's factor there, γⁿ, or 0 after a fall. (State t is [t, t, t, t].)"""
     agent, steps = new_agent(), len(rewards)
     with unittest.mock.patch.multiple(a3c, N_STEP_RETURN=n, GAMMA=gamma):
         for t, r in enumerate(rewards):
@@ -56,12 +56,12 @@ def test_an_action_is_random_with_probability_epsilon(monkeypatch, frame, epsilo
     for action, of_policy in enumerate(p):
         chance = epsilon / 3 + (1 - epsilon) * of_policy
         deviation = (draws * chance * (1 - chance)) ** 0.5  # of a binomial distribution
-        assert abs(drawn[action] - draws * chance) < 5 * deviation
+        assert abs(drawn[action] - draws * chance) < 5 * deviation  # which luck hardly exceeds
 
 
 @pytest.mark.parametrize("p, likeliest", [([0.4, 0.6], 1), ([0.5, 0.5], 0)])
 def test_greedy_play_takes_the_likeliest_action(p, likeliest):
-    """Greedy play draws nothing at random, and takes the first of equally likely actions."""
+    """Greedy play takes the likeliest action, the first of equals, and draws no random number."""
     agent = new_agent(p)
     before = agent.rng.getstate()
     assert agent.act_greedily(STATE) == likeliest and agent.rng.getstate() == before

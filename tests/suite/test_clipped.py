@@ -17,8 +17,8 @@ import clipped
     ids=["clipped", "too small to clip", "lower rate", "clipped at a lower rate", "rate of 0"])
 def test_clipped_updates_with_a_falling_rate_equal_numpy(
         monkeypatch, rng, server_class, frames, max_norm, clipped_to, part_of_rate):
-    """An update is NumPy's with gradients clipped to the norm `clipped_to`, times the part of the
-    learning rate that is left, which falls to 0 over 300,000 frames."""
+    """An update moves the weights as RMSProp in NumPy does with gradients clipped to the norm
+    `clipped_to`, times what is left of the learning rate: all at first, 0 after 300,000 frames."""
     monkeypatch.setattr(clipped.Clipping, "max_norm", max_norm)
     built = Built(1, server_class=server_class)
     randomize(built.server.session, built.brains[0].weights, rng)
@@ -45,8 +45,8 @@ EARLIER = 250_000  # frames of an earlier run
     (60_000, 300_000, "The learning rate is 0 after 300000 frames, and the run ends\n")])
 def test_clipped_ends_where_its_rate_is_0(monkeypatch, capsys, max_frames, end, said):
     """A run that would go beyond 300,000 frames ends there, because the learning rate is 0, and
-    says so at its start. The frames of an earlier run count."""
-    def go_on(server):
+    says so at its start. The 300,000 include the frames of an earlier run, here EARLIER."""
+    def go_on(server):  # as from a checkpoint after EARLIER frames
         server.progress.max_frames += EARLIER
     monkeypatch.setattr(a3c.ParameterServer, "initialize", go_on)
     built = Built(1, max_frames, server_class=clipped.Server)

@@ -63,8 +63,8 @@ def test_rmsprop_from_0_differs_only_in_its_start(classes_for_main):
 
 
 def test_a_corrected_start_makes_up_for_averages_from_0(classes_for_main, rng):
-    """With --optimizer corrected, the averages of squared gradients start at 0 and forget as the
-    script's do. The nth update divides them by 1 - 0.99ⁿ, the sum of their weights so far."""
+    """With --optimizer corrected, averages of squared gradients start at 0. The nth update divides
+    them by 1 - 0.99ⁿ, the sum of the n squares' weights, or they would be too small at first."""
     built = Built(1, **classes_for_main(compare_learners, "--task", "cartpole", "--optimizer",
                                      "corrected"))
 
@@ -85,13 +85,14 @@ def test_a_corrected_start_makes_up_for_averages_from_0(classes_for_main, rng):
 
 
 def test_off_policy_keeps_steps_for_the_next_round(classes_for_main):
-    """With --off-policy, waiting learners use six of ten steps and keep four, like the script."""
+    """With --off-policy, the last four of a round's ten steps wait for the next round, as in the
+    script: a return needs five rewards, and these steps don't have theirs yet."""
     words = "--task", "cartpole", "--learners", "waiting", "--off-policy"
     agent_class = classes_for_main(compare_learners, *words)["agent_class"]
     agent = agent_class(Built(1).brains[0], None)
     for _ in range(a3c.Tmax):
         agent.advantage_push_local_brain(np.zeros(4), 0, 0.0, np.zeros(4), False, False)
-    assert (len(agent.brain.train_queue), len(agent.memory)) == (6, 4)
+    assert (len(agent.brain.train_queue), len(agent.memory)) == (6, 4)  # usable now, waiting
 
 
 def test_learners_in_the_same_world_change_it_together(classes_for_main, monkeypatch):
@@ -112,8 +113,8 @@ def test_learners_in_the_same_world_change_it_together(classes_for_main, monkeyp
 
 
 def test_no_two_rows_of_compare_py_measure_the_same(restored_constants, monkeypatch):
-    """Any two rows of a table differ in more than their names: in the settings, or in what the main
-    of the script, of synchronous.py or of ga3c.py is given."""
+    """Any two rows of a table of compare.py start different learners, not the same ones under two
+    names: they differ in a setting, or in which main they call with which arguments."""
     monkeypatch.setattr(two_worlds, "EPISODES", two_worlds.EPISODES)  # undone at the end
     rate = a3c.LEARNING_RATE
     for table in compare.TABLES:
@@ -134,8 +135,9 @@ def test_no_two_rows_of_compare_py_measure_the_same(restored_constants, monkeypa
 
 @pytest.mark.parametrize("in_turn, age", [("segments", 0), ("updates", 2)])
 def test_taking_turns_sets_the_age_of_gradients(in_turn, age):
-    """If three learners take turns, gradients are 0 updates old if a turn is pull, play and update,
-    and 2 if it is only the update (or fewer, if a thread has pulled late)."""
+    """If three learners take turns, and a turn is pull, play and update, gradients are 0 updates
+    old. If a turn is only the update, they are 2 old, because both others update between a pull and
+    its update (or fewer, if a thread has pulled late)."""
     class Brain(compare_learners.BRAINS[in_turn], timeline.Brain):
         pass
     events = timeline.record(3, 3000, brain=Brain)

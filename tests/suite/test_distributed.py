@@ -91,8 +91,8 @@ def latest_checkpoint():
 
 
 def test_updates_through_a_worker_equal_those_of_threads(threads_only, server_process):
-    """Weights, RMSProp's averages and a user's own variable are the same bit for bit, as if there
-    were only threads."""
+    """Updates sent through a worker change the server process's weights, RMSProp's averages and a
+    user's own variable exactly, bit for bit, as they would in a run with threads only."""
     built = worker(server_process)
     for learner, frames in (0, 10), (1, 7), (0, 3):
         play_and_update(threads_only, learner, frames)
@@ -103,7 +103,7 @@ def test_updates_through_a_worker_equal_those_of_threads(threads_only, server_pr
 
 
 def test_a_worker_gets_what_others_have_learned(server_process):
-    """It comes with the worker's own next update, and at once to a worker that starts later."""
+    """With its own next update, or at its start, a worker gets what other workers have learned."""
     first, second = worker(server_process, 1), worker(server_process, 2)
     play_and_update(first)
     play_and_update(second)
@@ -113,15 +113,15 @@ def test_a_worker_gets_what_others_have_learned(server_process):
         assert helpers.equal(built.values(weights), [now[w.op.name] for w in weights])
 
 
-def scores_and_frames_told(server_process):
-    """What the workers have told the server process."""
+def scores_and_frames_known(server_process):
+    """What the server process knows from its workers."""
     scores, frames, _ = server_process.snapshot.remote()
     return scores, frames
 
 
 def test_frames_and_scores_during_a_call_are_told_later(server_process):
-    """While a learner waits for an answer, the others of its worker play on. The frames and scores
-    of that time are told once, by the next call."""
+    """Frames and scores that come up while a worker waits for the server's answer reach the server
+    once, with the worker's next update. (Its other learners play on while one waits.)"""
     real, built = server_process.wrapped, worker(server_process)
     earlier = 100  # frames of the run that is continued
     answer = real.update
@@ -132,18 +132,18 @@ def test_frames_and_scores_during_a_call_are_told_later(server_process):
         return answer(*report)
     real.update = slow_update
     play_and_update(built, frames=10)
-    assert scores_and_frames_told(server_process) == ([], earlier + 10)
+    assert scores_and_frames_known(server_process) == ([], earlier + 10)
     real.update = answer
     play_and_update(built, learner=1, frames=5)
-    assert scores_and_frames_told(server_process) == ([20.0], earlier + 10 + 1 + 5)
-    play_and_update(built, learner=1, frames=5)  # the score isn't told again
-    assert scores_and_frames_told(server_process) == ([20.0], earlier + 10 + 1 + 5 + 5)
+    assert scores_and_frames_known(server_process) == ([20.0], earlier + 10 + 1 + 5)
+    play_and_update(built, learner=1, frames=5)  # the score isn't sent again
+    assert scores_and_frames_known(server_process) == ([20.0], earlier + 10 + 1 + 5 + 5)
 
 
 def test_a_score_told_just_before_a_worker_ends_arrives(fake_ray, server_process, supervisor):
-    """A worker tells it with its last update, and ends while the main process waits. So this first
-    finds out who has ended, and only then asks for scores. (Scores after the last update are lost.)
-    """
+    """A score that a worker sends with its last update, just before it ends, isn't lost: the main
+    process first finds out who has ended, and only then fetches scores. (Scores after the last
+    update are lost.)"""
     built = worker(server_process)
 
     def wait(tasks, **options):
@@ -156,8 +156,8 @@ def test_a_score_told_just_before_a_worker_ends_arrives(fake_ray, server_process
 
 @pytest.mark.timeout(60)  # a lost score would be waited for
 def test_each_score_arrives_once_and_in_order(rng, server_process, supervisor):
-    """A call tells the scores since the worker's last call, and a snapshot those since the last
-    one. They are 0, 1, 2, ... here."""
+    """Each score of two workers reaches the user's process once, and in order: a worker's update
+    brings it to the server process, and a snapshot from there. (Scores here: 0, 1, 2, ...)"""
     workers, sent, arrived = (worker(server_process, 1), worker(server_process, 2)), [], []
     for _ in range(100):
         built = workers[rng.integers(2)]
@@ -172,7 +172,8 @@ def test_each_score_arrives_once_and_in_order(rng, server_process, supervisor):
 
 
 def test_frames_and_values_change_under_the_saving_lock(server_process, supervisor):
-    """A snapshot changes both while this lock is held, so no checkpoint mixes two moments."""
+    """The user's process takes over both frames and variables while it holds the lock for saving,
+    so no checkpoint has the frames of one moment and the variables of another."""
     built, server, at_enter_and_exit = worker(server_process), supervisor.server, []
     built.progress.episode_ended(20.0)
     play_and_update(built, frames=10)
@@ -183,36 +184,37 @@ def test_frames_and_values_change_under_the_saving_lock(server_process, supervis
     lock = server.checkpoint.lock = unittest.mock.MagicMock()
     lock.__enter__.side_effect = lock.__exit__.side_effect = note
     supervisor.next_score()
-    assert at_enter_and_exit == [(0, 0), (100 + 10, 1 + 1)]  # after those of the fixtures
+    assert at_enter_and_exit == [(0, 0), (100 + 10, 1 + 1)]  # 100 and 1 are the fixtures'
 
 
 def test_a_stop_ends_the_wait_for_an_answer(server_process, fake_ray, monkeypatch):
-    """If all threads have to stop while a learner waits for the server, it doesn't ask again. It
-    returns the weights that have come last."""
+    """If all threads have to stop while a learner waits for the server's answer, it gives up after
+    the try that is under way, and its update returns the weights that have come last."""
     def get(answer, timeout):
-        asked.append(answer)
+        tries.append(answer)
         built.progress.stop()  # another thread fails, say
         raise exceptions.GetTimeoutError
-    built, asked = worker(server_process), []
+    built, tries = worker(server_process), []
     built.server.server_process = unittest.mock.Mock()  # its answer never comes
     monkeypatch.setattr(fake_ray, "get", get)
     assert helpers.equal(built.server.update(np.zeros(3)), built.server.latest)  # any gradients
-    assert len(asked) == 1
+    assert len(tries) == 1
 
 
 @pytest.mark.parametrize("answer, seconds, error", [
     (exceptions.GetTimeoutError(), 60, "doesn't answer for 60 seconds"),
     (exceptions.RayActorError(), 0.5, SERVER_DIED)], ids=["silent for a minute", "dead"])
 def test_no_answer_is_an_error(fake_ray, answer, seconds, error):
-    """If the server process is silent for a minute, or dead, an error says so, and a dead one isn't
-    waited for. (Ray raises one of these in place of an answer.)"""
+    """If the server process is silent for a minute, or dead, an error says so. A dead one isn't
+    waited for: the first try, of 0.5 s, is the only one. (In place of an answer Ray raises these.)
+    """
     with pytest.raises(ConnectionError, match=error):
         distributed.wait_for(answer, a3c.Progress(helpers.options()))
     assert sum(fake_ray.timeouts) == seconds  # of all tries together
 
 
 def test_a_worker_ends_once_the_run_is_over(server_process):
-    """Once the server process has been told to end, a worker's next update lets the worker end."""
+    """Once the run is over (the server's `end`), a worker's next update lets its learners end."""
     built = worker(server_process)
     server_process.end.remote()
     play_and_update(built)
@@ -221,7 +223,7 @@ def test_a_worker_ends_once_the_run_is_over(server_process):
 
 
 def test_once_learned_the_workers_are_told_to_end(server_process, supervisor):
-    """Once the task is learned, workers end; otherwise they would play on during the films."""
+    """Once the task is learned, a worker's learners stop; else they would play during the films."""
     supervisor.server.progress.phase = "learned"
     with pytest.raises(a3c.Stopped):
         supervisor.next_score()
@@ -231,7 +233,8 @@ def test_once_learned_the_workers_are_told_to_end(server_process, supervisor):
 
 
 def test_without_workers_the_server_process_isnt_called(supervisor):
-    """Once all workers have ended, Ray would shut down before it answers, and print an error."""
+    """Once all workers have ended, nobody calls the server process, not even its `end`: Ray would
+    shut down before it answers, and print an error."""
     supervisor.tasks, supervisor.server_process = {}, unittest.mock.Mock()
     supervisor.server.progress.phase = "learned"
     with pytest.raises(a3c.Stopped):
@@ -241,8 +244,8 @@ def test_without_workers_the_server_process_isnt_called(supervisor):
 
 @pytest.mark.timeout(30)
 def test_a_hanging_worker_doesnt_keep_a_run_from_ending(supervisor, monkeypatch):
-    """Once one worker has ended by itself, all frames count as played, though another hangs and may
-    never tell its last ones. So the script's test thread waits no longer."""
+    """A worker that hangs, and never reports its last frames, doesn't keep the test thread waiting:
+    once another worker has ended by itself, all frames count as played."""
     monkeypatch.setattr(a3c, "GRACE_SECONDS", 0.1)
     progress = supervisor.server.progress
     progress.learning_threads = {"local_thread1"}
@@ -255,8 +258,8 @@ def test_a_hanging_worker_doesnt_keep_a_run_from_ending(supervisor, monkeypatch)
 
 
 def test_a_late_snapshot_doesnt_replace_weights_that_passed(supervisor):
-    """A snapshot that was asked for during the evaluation may arrive after it. Its weights, which
-    differ, were never evaluated, and must get neither into the films nor into the checkpoint."""
+    """A snapshot that arrives after a passed evaluation doesn't replace the weights that passed.
+    Its own were never evaluated, and must get neither into the films nor into the checkpoint."""
     really = supervisor.server_process.wrapped.snapshot
 
     def snapshot(seen):
@@ -275,8 +278,8 @@ def test_a_late_snapshot_doesnt_replace_weights_that_passed(supervisor):
     (exceptions.RayTaskError("work", "its traceback", ValueError("on\npurpose")), "on purpose"),
     (exceptions.WorkerCrashedError(), "The worker died unexpectedly")], ids=["failed", "died"])
 def test_a_worker_that_failed_or_died_ends_the_run(supervisor, error, says):
-    """If its code raises an exception, or if its process dies, the message says which and why. (The
-    fake Ray raises a task that is an exception.)"""
+    """If a worker's code raises an exception, or its process dies, the run ends with an error that
+    says which worker it was, and why. (The fake Ray raises a task that is an exception.)"""
     supervisor.tasks = {PLAYS_ON: 1, error: 2}  # each task, and the number of its worker
     with pytest.raises(RuntimeError, match=f"^worker 2 failed: {says}") as raised:
         supervisor.next_score()
@@ -293,8 +296,8 @@ def run_worker(fake_ray, core=0, **constants):
 @pytest.mark.parametrize("machines, wanted", [(1, [1, 2, 3, 4]), (2, [0, 1, 1, 2])])
 def test_workers_of_a_machine_get_different_cores(
         fake_ray, monkeypatch, supervisor, machines, wanted):
-    """If Ray spreads four workers evenly over two machines, 1 and 3 are on one of them. (A third
-    machine is dead, and doesn't count.)"""
+    """Workers on one machine get different core numbers. (If Ray spreads four evenly over two
+    machines, 1 and 3 share one, and 2 and 4 the other. A dead machine doesn't count.)"""
     fake_ray.nodes = lambda: [{"Alive": True}] * machines + [{"Alive": False}]
     monkeypatch.setattr(distributed, "ServerProcess", unittest.mock.Mock())
     monkeypatch.setattr(distributed, "work", lambda number, core, *args: cores.append(core))
@@ -305,8 +308,8 @@ def test_workers_of_a_machine_get_different_cores(
 
 
 def test_a_worker_uses_only_allowed_cores(fake_ray, monkeypatch):
-    """taskset, say, has left the worker only cores 3 and 5. `core` counts through them from 0, and
-    begins again after the last."""
+    """A worker runs only on cores that are allowed: taskset, say, has left it 3 and 5. `core`
+    counts through these from 0, and begins again after the last."""
     cores = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
     monkeypatch.setattr(os, "sched_setaffinity", lambda _, x: cores.append(x), raising=False)
@@ -317,56 +320,58 @@ def test_a_worker_uses_only_allowed_cores(fake_ray, monkeypatch):
 
 
 def test_the_reason_of_a_worker_that_exits_is_kept(fake_ray, monkeypatch):
-    """If a worker calls sys.exit, its words are the error; Ray would only say that it has died.
-    (The script's main does so if a thread fails with an OSError.)"""
+    """If a worker calls sys.exit with a reason, the error says this reason; Ray alone would only
+    say that it has died. (The script's main exits so if a thread fails with an OSError.)"""
     monkeypatch.setattr(a3c, "main", lambda *args: sys.exit("on purpose"))
     with pytest.raises(RuntimeError, match="^on purpose$"):
         run_worker(fake_ray)
 
 
 def test_a_worker_keeps_scores_until_its_next_call(fake_ray, monkeypatch):
-    """A worker has room for all scores until its next call to the server, even if the user's
-    THRESHOLD_EPISODES, by which the script sizes `progress.recent`, is only 2."""
-    kept = []
-    monkeypatch.setattr(a3c, "main", lambda *args: kept.append(a3c.THRESHOLD_EPISODES))
+    """A worker's `progress.recent` has room for all scores until its next call to the server takes
+    them, even if the user's THRESHOLD_EPISODES, by which the script sizes it, is only 2."""
+    room = []
+    monkeypatch.setattr(a3c, "main", lambda *args: room.append(
+        a3c.Progress(helpers.options()).recent.maxlen))
     run_worker(fake_ray, THRESHOLD_EPISODES=2)
-    assert kept[0] >= 100  # more than end between two calls
+    assert room[0] >= 100  # between two calls each of its 8 learners ends one episode at most
 
 
 def test_a_new_run_counts_on_from_saved_frames(fake_ray, tmp_path, monkeypatch, capsys):
-    """Each of three runs goes on from the checkpoint of the one before it, plays about 300 frames,
-    and prints the number that it saves. (Of each of its two processes, the server may never hear of
-    the last ten.)"""
+    """Each of three runs counts on from the frames in the checkpoint before it, plays about 300
+    more, and prints the number that it saves. ("About": a worker reports its frames with every
+    update, so the last ten of each of the two workers may stay unreported.)"""
     class Environment(a3c.Environment):
         def reward(self, *step):
             steps.append(step)
             return super().reward(*step)
     monkeypatch.chdir(tmp_path)
     words = "--render none --workers 1 --max-frames 300 --checkpoint saved".split()
-    before, untold = 0, 2 * 10
+    before, unreported = 0, 2 * 10
     for _ in range(3):
         steps = []  # that are really played
         status = distributed.main(words, CountingServer, environment_class=Environment)
         frames, _ = latest_checkpoint()
-        assert status == NOT_LEARNED and abs(frames - before - 300) <= untold
-        assert frames - before <= len(steps) <= frames - before + untold
+        assert status == NOT_LEARNED and abs(frames - before - 300) <= unreported
+        assert frames - before <= len(steps) <= frames - before + unreported
         assert f"Not learned after {frames} frames" in capsys.readouterr().out
         before = frames
 
 
 def test_workers_play_on_at_the_threshold(fake_ray, monkeypatch, capsys):
-    """Workers neither evaluate nor end at the threshold. Only the process that the user has started
-    evaluates. (With the fake Ray, all frames have been played before its one evaluation.)"""
+    """Workers play on when their scores reach the threshold: only the process that the user has
+    started evaluates. (With the fake Ray, all frames are played before its one evaluation.)"""
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 30)  # soon reached
     words = "--render none --workers 1 --seed 5 --max-frames 10000".split()
     assert distributed.main(words) == LEARNED
     out = capsys.readouterr().out
     [frames] = re.findall(r"^Learned after (\d+) frames", out, re.M)
-    assert int(frames) > 10_000 - 20  # two workers may each leave ten untold
+    assert int(frames) > 10_000 - 20  # the last ten of each worker may stay unreported
     assert out.count("Evaluation") == 1
 
 
 def test_the_script_plays_a_checkpoint_of_distributed(fake_ray, tmp_path):
+    """The script's own --play can load what distributed.py has saved."""
     words = ["--render", "none", "--checkpoint", str(tmp_path)]
     distributed.main([*words, "--max-frames", "50"])
     assert a3c.main([*words, "--play"]) == LEARNED  # as always with --play
@@ -383,7 +388,7 @@ def test_play_uses_the_users_own_classes(fake_ray, saved):
     classes, used = (a3c.ParameterServer, a3c.LocalBrain, a3c.Agent, a3c.Environment), set()
     words = ["--render", "none", "--play", "--test-episodes", "1", "--checkpoint", str(saved)]
     assert distributed.main(words, *map(noting, classes)) == LEARNED
-    assert used == set(classes) and not fake_ray.asked
+    assert used == set(classes) and not fake_ray.asked  # Ray starts nothing
 
 
 @pytest.mark.parametrize("words, reason", [
@@ -391,7 +396,7 @@ def test_play_uses_the_users_own_classes(fake_ray, saved):
     ("--address foo:1", "--address"),
     ("--checkpoint damaged", "--checkpoint")])
 def test_refusals_come_before_ray_starts(fake_ray, tmp_path, monkeypatch, capsys, words, reason):
-    """Starting Ray takes seconds, so what is wrong is refused first."""
+    """Wrong options and a damaged checkpoint are refused before Ray starts, which takes seconds."""
     monkeypatch.chdir(tmp_path)
     Path("damaged").mkdir()
     Path("damaged", "checkpoint").write_text('model_checkpoint_path: "model-7"\n')
@@ -401,7 +406,7 @@ def test_refusals_come_before_ray_starts(fake_ray, tmp_path, monkeypatch, capsys
 
 
 def test_a_missing_cluster_is_refused_in_one_line(fake_ray, capsys):
-    """Ray's own message has several lines, which become one."""
+    """If there is no cluster to join, a single line says so, though Ray's message has several."""
     error = ConnectionError("no cluster\nfor further help, read a page")
     fake_ray.init = unittest.mock.Mock(side_effect=error)
     line = helpers.refusal(capsys, "--address", "auto", main=distributed.main)
@@ -434,14 +439,14 @@ def test_without_ray_one_line_says_what_to_install(monkeypatch):
 
 @pytest.mark.parametrize("address", ["local", "auto"])
 def test_ray_init_gets_the_address(fake_ray, address):
-    """local: Ray starts anew. auto: it joins the cluster that this machine belongs to."""
+    """Ray is given the user's --address: local starts a new cluster, auto joins the machine's."""
     distributed.main(["--render", "none", "--max-frames", "50", "--address", address])
     assert fake_ray.address == address
 
 
 def test_ray_reserves_nothing_and_restarts_nobody(fake_ray):
-    """Processes that reserve cores would wait for ever if there are fewer cores. If a worker dies,
-    the run ends; Ray itself would start it three times more. Workers use all machines (SPREAD)."""
+    """Processes reserve no cores, or they would wait for ever where there are fewer. Ray doesn't
+    restart a worker that dies (by default it would three times), and uses all machines (SPREAD)."""
     distributed.main(["--render", "none", "--max-frames", "50"])
     assert fake_ray.asked == {
         "ServerProcess": {"num_cpus": 0},
@@ -449,7 +454,7 @@ def test_ray_reserves_nothing_and_restarts_nobody(fake_ray):
 
 
 def test_the_line_seed_counts_the_learners_of_all_processes(fake_ray, capsys):
-    """Two processes of three learners are six."""
+    """The line "Seed" gives the number of all learners: two processes of three have six."""
     words = "--render none --workers 3 --processes 2 --seed 5 --max-frames 50"
     distributed.main(words.split())
     assert "\nSeed 5, 6 learning threads\n" in capsys.readouterr().out
@@ -469,7 +474,7 @@ def noting_server():
 
 
 def test_all_processes_get_the_users_constants(fake_ray, monkeypatch, noting_server):
-    """The user's own, the server process and two workers get the user's GAMMA, a NumPy number."""
+    """All four processes (the user's, the server process, two workers) have the user's GAMMA."""
     monkeypatch.setattr(a3c, "GAMMA", np.float32(0.5))
     distributed.main("--render none --max-frames 50".split(), noting_server)
     assert [gamma for gamma, _ in noting_server.noted] == [0.5] * 4
@@ -548,10 +553,10 @@ def the_server_is_killed(process):
     ids=["Ctrl-C", "SIGTERM while the server hangs", "the server is killed"])
 def test_a_run_that_is_ended_saves_and_leaves_no_process(
         start_distributed, end, status, says):
-    """The latest snapshot is saved, status and message say why the run has ended, and no process
-    stays. `main` below sends one more SIGTERM at the very end, which changes nothing."""
+    """However a run is ended, it saves its latest snapshot, status and message say why it ended,
+    and no process stays. (A last SIGTERM, which `main` below sends, changes nothing.)"""
     process = start_distributed("--checkpoint", "saved")
-    helpers.read_until(process, "mean")  # so workers have told of fifty episodes
+    helpers.read_until(process, "mean")  # printed after fifty episodes of the workers
     end(process)
     ended, _, err = helpers.wait_for_end(process, seconds=120)
     frames, updates = latest_checkpoint()

@@ -81,8 +81,8 @@ def test_ctrl_c_at_a_random_moment_saves_and_ends(tmp_path, number):
 @pytest.mark.parametrize("signals, pause", [
     ("INT", 0), ("INT TERM TERM", 0.03), ("TERM INT", 0.15), (300 * "TERM INT ", 0.05)])
 def test_ctrl_c_and_sigterm_save_however_often(tmp_path, signals, pause):
-    """What was learned is saved, and the script ends with one line. The first signal comes soon
-    after the line "Seed", and the others while the script stops, saves and ends."""
+    """However often Ctrl-C and SIGTERM come, the script saves, and ends with one line. The first
+    signal comes soon after the line "Seed", and the others while it stops, saves and ends."""
     process = start("--render", "none", "--checkpoint", "saved", cwd=tmp_path)
     read_until(process, "Seed ")
     for name in signals.split():
@@ -98,7 +98,7 @@ def test_ctrl_c_and_sigterm_save_however_often(tmp_path, signals, pause):
 @pytest.mark.parametrize("place", ["prepare_films", "open_session", "LocalBrain._build_graph",
                                    "ParameterServer.initialize", "open_curves"])
 def test_ctrl_c_before_the_threads_start_changes_nothing_saved(monkeypatch, capfd, saved, place):
-    """The run ends before its first frame, and what was saved earlier stays."""
+    """If Ctrl-C comes before learning, at `place`, no frame is played, and old checkpoints stay."""
     def press(*args):
         signal.raise_signal(signal.SIGINT)
         return original(*args)
@@ -121,7 +121,8 @@ def test_ctrl_c_during_the_imports_ends_quietly(tmp_path):
 
 
 def test_ffmpeg_ended_by_ctrl_c_isnt_called_missing(monkeypatch, capfd):
-    """In a terminal, Ctrl-C ends ffmpeg, too, while the script tries whether it works."""
+    """If Ctrl-C comes while the script tries whether ffmpeg works, the script just stops, and
+    doesn't say that ffmpeg is missing. (In a terminal, Ctrl-C ends ffmpeg, too.)"""
     def ffmpeg(*args, **kwargs):
         signal.raise_signal(signal.SIGINT)
         raise subprocess.CalledProcessError(-signal.SIGINT, "ffmpeg")
@@ -143,6 +144,7 @@ class Hanging(a3c.Environment):
 
 @posix
 def test_a_second_ctrl_c_saves_though_a_thread_hangs(tmp_path, saved):
+    """A second Ctrl-C, while the script waits for a thread that hangs, doesn't prevent the save."""
     process = start_with(Hanging, "--render", "none", "--workers", 1, cwd=tmp_path)
     read_until(process, "hangs")
     process.send_signal(signal.SIGINT)
@@ -162,8 +164,8 @@ def test_a_second_ctrl_c_saves_though_a_thread_hangs(tmp_path, saved):
     ids=["learning", "sys.exit", "evaluating", "filming"])
 def test_an_error_in_any_thread_ends_the_run(
         tmp_path, monkeypatch, saved, victim, while_filming, error):
-    """Whether a thread that fails learns, evaluates or films: the message names it, the learners
-    end, too, and the checkpoint has all frames."""
+    """If a thread fails while it learns, evaluates or films, the run ends: the message names the
+    thread, the learners end, too, and the checkpoint has all frames."""
     class Failing(a3c.Environment):
         def run(self):
             self.fail(filming=False)
@@ -202,8 +204,8 @@ class DiskFull(a3c.Environment):
 
 @posix
 def test_a_policy_not_saved_is_not_called_learned(tmp_path, saved):
-    """If the disk is full, one line says that saving has failed. The policy isn't filmed, and the
-    old checkpoint stays."""
+    """If a policy passes but can't be saved, because the disk is full, one line says so. It isn't
+    called learned, nor filmed, and the old checkpoint stays."""
     status, out, err = wait_for_end(start_with(DiskFull, "--workers", 1, cwd=tmp_path))
     assert (status, err.count("\n")) == (FAILED, 1) and err.startswith("saving failed: "), err
     assert "File too large" in err and "Evaluation: " in out and "Learned" not in out
@@ -239,7 +241,7 @@ def test_a_failed_save_is_reported_even_after_ctrl_c(tmp_path):
 
 @posix
 def test_a_curve_not_written_ends_the_run(tmp_path):
-    """If the disk is full, one line names the thread that couldn't write its curve."""
+    """If the disk is full, the run ends, and one line names the thread that can't write a curve."""
     words = "--render", "none", "--workers", 1, "--logdir", "curves"
     status, out, err = wait_for_end(start_with(DiskFull, *words, cwd=tmp_path))
     assert (status, err.count("\n")) == (FAILED, 1), err
@@ -249,8 +251,8 @@ def test_a_curve_not_written_ends_the_run(tmp_path):
 @pytest.mark.parametrize("fails", [False, True])
 @unittest.mock.patch.dict(os.environ, MINE="1")
 def test_main_puts_signals_and_environment_variables_back(fails):
-    """After `main`, whether it has failed or not, both are as before, so a notebook can go on. This
-    run changes one variable, and adds another."""
+    """After `main`, failed or not, signal handlers and environment variables are as before, so a
+    notebook can go on. (This run changes one variable, and adds another.)"""
     class Environment(a3c.Environment):
         def __init__(self, *args):
             super().__init__(*args)
@@ -267,7 +269,7 @@ def test_main_puts_signals_and_environment_variables_back(fails):
 
 
 def test_if_a_thread_cannot_start_the_others_end(monkeypatch):
-    """The learner that has started before doesn't play on without the test thread."""
+    """If the test thread can't start, the learner that has started before it soon ends, too."""
     started = []
 
     def start(thread, really=threading.Thread.start):
@@ -287,8 +289,8 @@ def test_if_a_thread_cannot_start_the_others_end(monkeypatch):
 
 @linux
 def test_two_runs_choose_different_allowed_cores(monkeypatch):
-    """Two runs started at once, with process numbers that differ by one, would otherwise be half as
-    fast. taskset, say, may have left them only some of the machine's cores."""
+    """Two runs started at once, with process numbers that differ by one, choose different cores; on
+    one core they would be half as fast. They choose among the allowed ones, here 901 and 907."""
     chosen = []
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {901, 907})
     monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: chosen.append(cores))
@@ -301,8 +303,8 @@ def test_two_runs_choose_different_allowed_cores(monkeypatch):
 @linux
 @pytest.mark.parametrize("share", [True, False])
 def test_only_learners_share_one_core(monkeypatch, share):
-    """The test thread and the caller keep all cores. With SHARE_ONE_CORE = False, so do the
-    learners."""
+    """All learners run on one core, while the test thread and the caller of `main` keep all cores.
+    With SHARE_ONE_CORE = False, learners keep them, too."""
     class Environment(a3c.Environment):
         def reset(self, env):
             cores[threading.current_thread().name] |= {frozenset(os.sched_getaffinity(0))}
@@ -319,7 +321,7 @@ def test_only_learners_share_one_core(monkeypatch, share):
 
 
 def test_the_graph_is_finalized_before_any_thread_plays():
-    """Changes would not be safe while threads use it."""
+    """The graph can't be changed once threads play, because that isn't safe while they use it."""
     class Environment(a3c.Environment):
         def run(self):
             finalized.append(self.agent.brain.server.session.graph.finalized)

@@ -50,7 +50,7 @@ def test_a_learner_pulls_plays_and_updates():
 
 
 def test_a_learner_acts_on_states_and_sums_rewards():
-    """Each action follows the newest state and frame. The score sums the rewards, 2.5 a step."""
+    """A learner acts on the newest state and frame number. The score sums all rewards, 2.5 a step."""
     environment = Noting(EndsAt(12, reward=2.5))
     score = environment.run()
     states, frames = zip(*environment.acts)
@@ -73,7 +73,7 @@ def test_the_test_thread_only_plays(falls):
 
 
 def test_a_stop_ends_a_test_episode_at_once():
-    """The test thread takes no further step. (For learners: test_worker_thread.py.)"""
+    """Once all threads have to stop, the test thread takes no further step in its episode."""
     class StopsAtStep3(EndsAt):
         def step(self, a):
             result = super().step(a)
@@ -88,8 +88,8 @@ def test_a_stop_ends_a_test_episode_at_once():
 
 @pytest.mark.parametrize("falls, last", [(12, -1), (198, -1), (199, 1), (200, 1), (None, 1)])
 def test_only_the_end_is_rewarded(falls, last):
-    """The last reward is 1 from step 199 on, else -1, all others are 0. The environment's own 2.5 a
-    step don't count."""
+    """A learner is rewarded only at an episode's end: with 1 from step 199 on, else with -1. All
+    other rewards are 0, and the environment's own, here 2.5 a step, don't count."""
     environment = Noting(EndsAt(falls, reward=2.5))
     environment.run()
     rewards = [r for _, _, r, *_ in environment.pushes]
@@ -129,8 +129,8 @@ def test_only_a_true_end_is_terminal(monkeypatch, falls, limit_is_end, terminal)
 
 
 def test_threads_share_no_environment_agent_or_brain():
-    """Two learners and the test thread would disturb each other's episodes if they shared one of
-    these."""
+    """Two learners and the test thread each have their own environment, agent and brain; if they
+    shared one, they would disturb each other's episodes."""
     class Environment(a3c.Environment):
         def __init__(self, *args):
             super().__init__(*args)
@@ -144,7 +144,8 @@ def test_threads_share_no_environment_agent_or_brain():
 
 
 def test_only_the_same_seed_repeats_an_episodes_start():
-    """In a run, all episodes of all threads start differently. Another --seed repeats none."""
+    """With the same --seed, a run's episodes start as before. Otherwise no two start alike: not in
+    one run, whatever their threads, and not in runs with different --seed."""
     class Environment(a3c.Environment):
         def __init__(self, *args):
             super().__init__(*args)
@@ -172,7 +173,7 @@ def test_a_wrong_number_of_actions_is_noticed(monkeypatch, capsys):
 
 
 def test_continuous_actions_arent_compared_with_num_actions():
-    """Only discrete actions can be counted, and compared with NUM_ACTIONS."""
+    """Continuous actions can't be counted, so they are accepted whatever NUM_ACTIONS is."""
     class Uncountable(a3c.Environment):
         def make(self, render_mode=None):
             env = EndsAt()

@@ -20,8 +20,8 @@ PAGE = Path(check.__file__).with_name("README.md").read_text(encoding="utf-8")
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_our_answer_to_exercise_18_ends_returns_early(tmp_path, monkeypatch, rng, terminal):
-    """The answer's returns end with their segment, as in the paper: in 23 steps, after 10, 10 and
-    3. They equal those of advantages.py, which test_advantages.py compares with formulas."""
+    """In our answer to exercise 18, returns end with their segment, as in the paper: in 23 steps,
+    after 10, 10 and 3. They equal those of advantages.py, which test_advantages.py checks."""
     changed = measure_exercises.changed_script("18")
     (tmp_path / "a3c_cartpole.py").write_text(changed, encoding="utf-8")
     module = check.load(tmp_path / "a3c_cartpole.py")
@@ -104,7 +104,7 @@ AT_THE_END = "the update at the end of an episode isn't what GAE says"
     pytest.param(GAE.replace("if not self.train_queue:", "if len(self.train_queue) < Tmax:"),
                  AT_THE_END, id="a short segment waits")])
 def test_check_py_accepts_only_gae(says, answer, verdict):
-    """The check of exercise 19 accepts our answer and refuses wrong ones."""
+    """The check of exercise 19 (GAE) accepts our answer, and refuses wrong ones for their fault."""
     assert says("gae", answer) == verdict
 
 

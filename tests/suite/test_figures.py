@@ -19,7 +19,7 @@ def pictures(folder):
 
 
 def test_every_picture_is_drawn_without_tensorflow(tmp_path):
-    """draw.py draws each picture of the folder of pictures, and none is blank."""
+    """draw.py draws every picture, none of them blank, even where TensorFlow isn't installed."""
     program = ("import sys; sys.modules['tensorflow'] = None\n"
                "import draw, film; draw.DPI, film.STEPS = 40, 20  # for speed\n"
                "draw.draw_all(sys.argv[1])")
@@ -31,15 +31,15 @@ def test_every_picture_is_drawn_without_tensorflow(tmp_path):
 
 
 def test_translations_keep_lines_numbers_and_symbols():
-    """Only words are translated."""
+    """In a picture's text only the words are translated; line breaks, numbers and V(s_) stay."""
     lines = "partly trained\n12,078 frames\nV(s_)"
     assert translate(lines, "ja") == "学習途中\n12,078 フレーム\nV(s_)"
     assert translate("standard deviation 0.12", "ja") == "標準偏差 0.12"
 
 
 def test_a_logs_scores_are_put_in_order(tmp_path):
-    """record.py puts the scores of all threads together, and keeps other curves apart. Threads may
-    write a little out of order."""
+    """record.py joins the scores of all threads in a log in the order of their frames, because
+    threads may write a little out of order. Other curves stay apart."""
     log = a3c.tf.summary.FileWriter(str(tmp_path))
     for frames, tag, number in ((30, "score/local_thread2", 7), (20, "score/local_thread1", 9),
                                 (25, "loss/critic", 0.5)):
@@ -89,8 +89,8 @@ def with_first_ten_steps(gradient):
 @pytest.mark.parametrize("estimator, advantage", [(0, n_step_advantage), (1, gae)],
                          ids=["n", "GAE"])
 def test_errors_of_updates_equal_those_of_plain_loops(rng, estimator, advantage, kind, update, n):
-    """record.py computes with matrices what loops give, for both kinds of update, with n rewards
-    before V or GAE. (Axes: kind, n rewards or GAE, n, numbers of an Error.)"""
+    """Errors of updates that record.py computes with matrices equal those from plain loops, for
+    both kinds of update and estimator. (Axes: kind, n rewards or GAE, n, numbers of an Error.)"""
     steps_left = np.arange(STEPS) < LENGTHS[:, np.newaxis]
     r, v, dlogp = rng.normal(size=(3, EPISODES, STEPS)) * steps_left  # 0 after an episode's end
     found = record.errors_of_state(r, v, dlogp)[kind, estimator, recorded_data.REWARDS.index(n)]
@@ -105,8 +105,8 @@ def test_errors_of_updates_equal_those_of_plain_loops(rng, estimator, advantage,
 
 
 def test_error_of_returns_error_bias_and_truth(rng):
-    """Here gradients are 3 too large on average, with a spread of 4 (a variance of 1 + 15), so
-    their error is 5, because 3² + 4² = 5², their bias is 3, and the truth is 7."""
+    """error_of returns the gradients' error, their bias and the truth, here 7. They are 3 too large
+    on average (the bias), with a spread of 4 (variance 1 + 15), so the error is 5: 3² + 4² = 5²."""
     unbiased = rng.normal(7, 1, 10 ** 6)
     found = recorded_data.error_of(unbiased + rng.normal(3, np.sqrt(15), 10 ** 6), unbiased)
     assert found == pytest.approx((5, 3, 7), abs=0.02)

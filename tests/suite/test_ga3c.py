@@ -12,7 +12,7 @@ import ga3c
 
 
 def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
-    """Each frame's sample is used in an update, or is left where it waited for others."""
+    """GA3C plays all 2000 frames, and each one's sample is used or, at the end, still waits."""
     built = build(ga3c, learners=3)
     built.progress.max_frames = 2000
     built.run()
@@ -24,7 +24,7 @@ def test_ga3c_plays_every_frame_and_loses_no_sample(build, points):
 
 
 def test_ga3cs_trainer_waits_for_a_batch(build, points):
-    """An update takes at least TRAINING_BATCH samples."""
+    """GA3C's trainer makes no update before it has at least TRAINING_BATCH samples for it."""
     built = build(ga3c, learners=3)
     built.progress.max_frames = 500
     built.run()
@@ -33,7 +33,7 @@ def test_ga3cs_trainer_waits_for_a_batch(build, points):
 
 
 def test_ga3cs_learners_know_their_names(build):
-    """An agent may read `self.brain.name`, as with the script's brains."""
+    """In GA3C, as in the script, a learner's brain has its name, which an agent may read."""
     one, two, *_ = build(ga3c, learners=2).brains  # then predictor and trainer
     assert (one.name, two.name) == ("local_thread1", "local_thread2")
 
@@ -57,7 +57,7 @@ def test_ga3cs_predictor_answers_each_learner(build, rng, points):
 
 @linux
 def test_ga3cs_threads_share_the_learners_core(build, monkeypatch):
-    """A predictor or trainer on another core would hold the learners up, and they it."""
+    """GA3C's predictor and trainer run on the learners' core, or they would hold each other up."""
     def take(waiting, really=ga3c.Queue.take):  # each thread takes from some queue
         cores[threading.current_thread().name] = os.sched_getaffinity(0)
         return really(waiting)
@@ -71,8 +71,8 @@ def test_ga3cs_threads_share_the_learners_core(build, monkeypatch):
 
 
 def test_ga3c_refuses_variables_that_it_cannot_share(capsys):
-    """With tf.Variable, predictor and trainer would each have a network of their own, and nothing
-    would be learned."""
+    """ga3c.py refuses a network made with tf.Variable: predictor and trainer would each get one of
+    their own, and nothing would be learned."""
     class Server(a3c.ParameterServer):
         def _build_model(self):
             w = a3c.tf.Variable(a3c.tf.zeros((4, 2)))
@@ -81,8 +81,8 @@ def test_ga3c_refuses_variables_that_it_cannot_share(capsys):
 
 
 def test_only_ga3cs_test_thread_has_its_own_network(build):
-    """So a policy doesn't change while it is evaluated. Learners have no network. Predictor and
-    trainer never pull, because their weights are the server's."""
+    """GA3C's test thread has a network of its own, so that a policy doesn't change while it is
+    evaluated. Learners have none, and predictor and trainer use the server's."""
     built = build(ga3c, learners=2)
     tester = built.tester.environment.agent.brain
     assert {w.name for w in tester.weights}.isdisjoint(w.name for w in built.server.weights)
