@@ -50,7 +50,7 @@ def test_a_learner_pulls_plays_and_updates():
 
 
 def test_a_learner_acts_on_states_and_sums_rewards():
-    """A learner acts on the newest state and frame number. The score sums all rewards, 2.5 a step."""
+    """A learner acts on the newest state and frame number. Its score sums the rewards, 2.5 each."""
     environment = Noting(EndsAt(12, reward=2.5))
     score = environment.run()
     states, frames = zip(*environment.acts)
