@@ -28,7 +28,7 @@ SCRIPTS = ["benchmark", "check", "clipping", "compare", "compare_learners", "dra
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_every_script_explains_its_command_line(monkeypatch, capsys, name):
-    """--help works, and nothing is printed before it."""
+    """With --help each of these programs prints its usage, and nothing before it."""
     monkeypatch.setattr(sys, "argv", [name, "--help"])
     with pytest.raises(SystemExit, match="^0$"):
         importlib.import_module(name).main()
@@ -36,8 +36,8 @@ def test_every_script_explains_its_command_line(monkeypatch, capsys, name):
 
 
 def test_speeds_are_measured_between_two_lines_of_a_run(monkeypatch):
-    """The program's start doesn't count: a speed is from the line after fifty episodes to the last
-    one, or from the first line after ten seconds to the first that comes over ten seconds later."""
+    """A speed leaves out the program's start: it is measured from the line after fifty episodes to
+    the last one, or from the first line after ten seconds to the first over ten seconds later."""
     lines = [launch.Point(frames, seconds) for frames, seconds in (
         (0, 4),
         (500, 9),  # after fifty episodes
@@ -51,15 +51,15 @@ def test_speeds_are_measured_between_two_lines_of_a_run(monkeypatch):
 
 
 def test_the_scripts_speed_is_read_from_its_lines():
-    """speeds.py understands what the script prints. The bounds are wide: machines differ."""
+    """speeds.py reads frames/s from the script's lines. The bounds are wide: machines differ."""
     assert 100 < speeds.after_fifty_episodes(SCRIPT, 4000, "--workers", 2) < 10 ** 7
 
 
 def test_launch_learn_returns_what_the_run_printed():
-    """It returns the frames, episodes, failed evaluations and scores of the run's lines. The script
-    runs twice here: with one worker and one seed a run repeats itself."""
+    """`launch.learn` returns the frames, episodes, failed evaluations and scores that a run prints.
+    The script runs twice here: with one worker and one seed a run repeats itself."""
     options = ("--seed", 0, "--workers", 1, "--set", "LEARNED_MEAN", 30, "--test-episodes", 3,
-               "--set", "THRESHOLD_MEAN", 15)  # so low that evaluations fail
+               "--set", "THRESHOLD_MEAN", 15)  # so low that some evaluations fail
     result = launch.learn(0, SCRIPT, *options)
     text = "".join(line for line, _ in launch.lines(SCRIPT, *options))
     assert f"Learned after {result.frames} frames, {result.episodes} episodes" in text
@@ -99,7 +99,7 @@ def norms_and_ends(restored_constants, monkeypatch):
 
 
 def test_clipping_py_counts_large_gradients_and_episode_ends(norms_and_ends):
-    """It counts updates with a gradient above 0.5, with the end of an episode, and with both."""
+    """clipping.py counts updates: with a gradient above 0.5, with an episode's end, with both."""
     run = clipping.run(0, which="all", limit=np.inf)
     norms, ends = map(np.array, zip(*norms_and_ends))
     large = norms > 0.5
@@ -113,8 +113,8 @@ def test_clipping_py_counts_large_gradients_and_episode_ends(norms_and_ends):
     ("all", True, True), ("end", True, False), ("no end", False, True)])
 def test_clipping_py_clips_only_the_chosen_updates(
         norms_and_ends, which, end_clipped, others_clipped):
-    """Whether it clips all updates, those with the end of an episode, or the others: only their
-    norms never exceed 0.25 (but for rounding)."""
+    """clipping.py clips the gradients of all updates, of those with an episode's end, or of the
+    others. Only norms that it clips never exceed the limit, 0.25 (0.251, because of rounding)."""
     clipping.run(0, which, limit=0.25)
     norms, ends = map(np.array, zip(*norms_and_ends))
     assert (norms[ends].max() < 0.251) == end_clipped
@@ -122,7 +122,7 @@ def test_clipping_py_clips_only_the_chosen_updates(
 
 
 def test_forgetting_py_evaluates_from_2000_frames_on():
-    """The first evaluation begins when an episode ends after 2000 frames, and not sooner."""
+    """forgetting.py's first evaluation begins when an episode ends after 2000 frames or more."""
     progress, phases = forgetting.Progress(options()), []
     for frames in 1999, 2000:
         progress.frames = frames
@@ -132,8 +132,9 @@ def test_forgetting_py_evaluates_from_2000_frames_on():
 
 
 def test_forgetting_py_keeps_an_evaluations_scores_and_share(monkeypatch, restored_constants):
-    """Of 6000 frames, the evaluations after 2000 and 4000 are kept: a score in each world, and the
-    share of episodes in world 1, here all or none, because the thread never switches worlds."""
+    """forgetting.py records each evaluation's score in each world, and the share of episodes in
+    world 1, here all or none, because the thread never switches worlds. Of 6000 frames it records
+    two, after 2000 and 4000: at the end one may be missing."""
     monkeypatch.setattr(forgetting, "FRAMES", 6000)
     found = forgetting.record(seed=0, workers=1, environment_class=two_worlds.Environment,
                               block=10 ** 6)  # episodes to a world, so it never switches
@@ -144,9 +145,9 @@ def test_forgetting_py_keeps_an_evaluations_scores_and_share(monkeypatch, restor
 
 
 def test_forgetting_py_counts_an_episode_where_it_was_played(monkeypatch, restored_constants):
-    """After its third episode the thread is already in the other world, but the episode was not.
-    Here an evaluation follows each episode, so the share in world 1 is 0 or 1. The first world is
-    drawn at random."""
+    """forgetting.py counts an episode in the world where it was played, even if the thread has
+    moved on to the other when it ends. Here it moves after every third, and an evaluation follows
+    each, so the share in world 1 is 0 or 1. The first world is drawn at random."""
     monkeypatch.setattr(forgetting, "EVERY", 1)
     monkeypatch.setattr(forgetting.Progress, "due", 1)
     monkeypatch.setattr(forgetting, "FRAMES", 200)
@@ -157,8 +158,8 @@ def test_forgetting_py_counts_an_episode_where_it_was_played(monkeypatch, restor
 
 
 def test_forgetting_py_goes_on_where_it_stopped(monkeypatch, tmp_path):
-    """Ctrl-C ends the first attempt in seed 2. Seeds 0 and 1 are kept, and the second attempt
-    records only the others."""
+    """After Ctrl-C, forgetting.py measures only the seeds that aren't complete. Here Ctrl-C ends
+    the first attempt in seed 2, so seeds 0 and 1 are never measured again."""
     def record(seed, *how):
         seeds.append(seed)
         if seeds.count(2) == 1:  # the first time
@@ -176,33 +177,34 @@ def test_forgetting_py_goes_on_where_it_stopped(monkeypatch, tmp_path):
 
 
 def test_forgetting_py_sums_up_a_run():
-    """It finds when both worlds had been played, when the policy was first good in both, and the
-    later mean in the worse one. Here a run plays in world 1 for 30,000 frames, then in the other,
-    where it is good from 42,000 to 60,000 frames, and bad before and after that."""
+    """A run's summary says when both worlds had been played, when the policy was first good in
+    both, and the mean score in the worse one from 40,000 frames on. Here a run plays in world 1 for
+    30,000 frames, then in the other, where it is good from 42,000 to 60,000 frames."""
     frames = forgetting.EVERY * np.arange(1, 50)
     other = np.where((frames >= 42_000) & (frames <= 60_000), 200, 10)
     run = np.stack([np.full(49, 200), other, frames <= 30_000], axis=1)
     [played], [good], [worse] = forgetting.summarize(run[np.newaxis])
-    assert (played, good) == (32_000, 42_000)
+    assert (played, good) == (32_000, 42_000)  # evaluations come every 2000 frames
     # From 40,000 to 98,000 frames there are 30 evaluations: 10 good ones, 20 bad ones.
     assert worse == pytest.approx((10 * 200 + 20 * 10) / 30)
 
 
 def test_forgetting_py_compares_scores_before_and_after_an_absence():
-    """The score before a world is left, and before the learners come back or the run ends. Here
-    they leave world 1 twice, but the first time the policy had never been good there."""
+    """forgetting.py compares the score in a world just before the learners leave it with that just
+    before they come back or the run ends, but only if the policy had scored at least 195 there.
+    Here they leave world 1 twice, the first time before the policy had."""
     share_in_world_1 = [1, 1, 0, 0, 1, 1, 0]
     scores_in_world_1 = [20, 180, 170, 90, 200, 150, 100]
     scores_in_other_world = [10, 10, 50, 198, 60, 20, 200]
     runs = np.transpose([scores_in_world_1, scores_in_other_world, share_in_world_1])[np.newaxis]
     assert forgetting.absences(runs, scored=runs).tolist() == [
-        [True, 150, 100], [False, 198, 20]]  # whether the other world had been good, scores
+        [True, 150, 100], [False, 198, 20]]  # was the other world good, scores before, after
     other_runs = np.full((1, 7, 3), 200)  # their scores may be compared at the same times
     assert forgetting.absences(runs, scored=other_runs).tolist() == 3 * [[True, 200, 200]]
 
 
 def test_ctrl_c_ends_benchmark_py_without_a_traceback(monkeypatch):
-    """It exits with status 130. Readers run it for the exercises, and may lose patience."""
+    """Ctrl-C ends benchmark.py with status 130: readers who do the exercises may lose patience."""
     monkeypatch.setattr(sys, "argv", ["benchmark.py"])
     monkeypatch.setattr(benchmark, "learning", unittest.mock.Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(BaseException) as raised:  # a KeyboardInterrupt would end pytest
@@ -211,7 +213,7 @@ def test_ctrl_c_ends_benchmark_py_without_a_traceback(monkeypatch):
 
 
 def test_exercises_are_measured_only_by_number(monkeypatch, capsys):
-    """--measure alone is refused: all exercises would take hours, and replace what is kept."""
+    """--measure without a number is refused: it would take hours, and replace all recorded data."""
     monkeypatch.setattr(sys, "argv", ["measure_exercises.py", "--measure"])
     with pytest.raises(SystemExit, match="^2$"):
         measure_exercises.main()
@@ -219,8 +221,8 @@ def test_exercises_are_measured_only_by_number(monkeypatch, capsys):
 
 
 def test_a_measurement_goes_on_where_it_was_interrupted(tmp_path):
-    """Only what is missing is measured: run 0 of each case, then run 1, and so on. Here Ctrl-C ends
-    the first attempt at its third run, and the two before it are kept."""
+    """After an interruption only the missing runs are measured: run 0 of each case, then run 1, and
+    so on. Here Ctrl-C ends the first attempt at its third run, and the two before it are saved."""
     def measure(case, i):
         calls.append((case, i))
         if len(calls) == 3:
@@ -238,8 +240,8 @@ def test_a_measurement_goes_on_where_it_was_interrupted(tmp_path):
 
 
 def test_the_interval_has_the_ratios_that_wilcoxon_doesnt_reject(rng):
-    """SciPy's test rejects ratios just outside the interval and none just inside. The middle is the
-    one that it would reject last."""
+    """`ratio` gives the interval of all ratios that Wilcoxon's test (SciPy's) doesn't reject at 5%,
+    and as its middle the one that it would reject last, with p near 1."""
     x, y = rng.uniform(1e4, 1e5, (2, 20))
     middle, low, high = run_statistics.ratio(x, y)
 
@@ -251,14 +253,14 @@ def test_the_interval_has_the_ratios_that_wilcoxon_doesnt_reject(rng):
 
 
 def test_p_values_are_corrected_by_holms_method():
-    """The smallest is multiplied by 4, the next by 3, and so on; none is below the one before."""
+    """From the smallest on, p is multiplied by 4, 3, 2 and 1; no result is below the one before."""
     assert run_statistics.holm({"a": 0.04, "b": 0.005, "c": 0.06, "d": 0.01}) == pytest.approx(
         {"a": 0.08, "b": 0.02, "c": 0.08, "d": 0.03})
 
 
 def test_runs_with_the_same_seeds_are_compared_in_pairs():
-    """Each run of the first group is a little longer than the second's with the same seed, though
-    the groups as such hardly differ. An infinite number is a run that never learned."""
+    """Runs are compared in pairs with the same seed, which shows that each is 5% longer in the
+    first group, though the groups hardly differ. An infinite number is a run that never learned."""
     longer = [(1.05 * frames, frames) for frames in np.geomspace(1e4, 1e5, 20)]
     equal_pair, cancel_out = [(np.inf, np.inf)], [(np.inf, 1e4), (1e4, np.inf)]
     pairs = longer + equal_pair + cancel_out
@@ -270,9 +272,9 @@ def test_runs_with_the_same_seeds_are_compared_in_pairs():
 
 
 def test_a_curve_averages_the_latest_fifty_scores():
-    """A point every 1,000 frames; none before the first episode has ended, and none once the run
-    has learned, here at 6,001. Episode i has score i and ends after 100·i frames."""
+    """A curve has the mean of the latest fifty scores every 1,000 frames; none before an episode
+    has ended, none once the run has learned (at 6,001). Episode i scores i and ends at 100·i."""
     means = measure_exercises.curve([(100 * i, i) for i in range(1, 81)], learned=6001)
     assert means[1] == pytest.approx(np.mean(range(1, 11)))  # 1000 frames: ten episodes
-    assert means[6] == pytest.approx(np.mean(range(11, 61)))
+    assert means[6] == pytest.approx(np.mean(range(11, 61)))  # 6000 frames: the last 50 of 60
     assert np.isnan(means[0]) and np.isnan(means[7:]).all()

@@ -30,11 +30,11 @@ def memory_pendulum_numpy(w, s):
 @pytest.mark.parametrize("variant, in_numpy, remembered", [
     (memory, memory_numpy, 64), (memory_pendulum, memory_pendulum_numpy, 256)])
 def test_networks_with_memory_equal_numpy(restored_constants, rng, variant, in_numpy, remembered):
-    """From three successive states, each variant computes NumPy's memory, policy and V. It starts
-    with what the first state remembers."""
+    """From three successive states, each variant's network computes NumPy's memory, policy and V.
+    It starts with the memory that the first state has."""
     variant.configure()
     s = rng.normal(size=(3, a3c.NUM_STATES))
-    s[1:, -remembered:] = 9  # what the others remember must be ignored
+    s[1:, -remembered:] = 9  # the memory that the others have must be ignored
     assert_network_equals(variant.Server, variant.Brain, in_numpy, s, rng)
 
 
@@ -43,7 +43,7 @@ def test_networks_with_memory_equal_numpy(restored_constants, rng, variant, in_n
     (memory_pendulum, memory_pendulum.Environment, [0, 1])])  # cos and sin of the angle
 def test_variants_with_memory_see_positions_but_no_velocities(
         restored_constants, variant, environment_class, positions):
-    """A state has only its positions; with velocities, no memory would be needed."""
+    """The environment shows only positions; with velocities, no memory would be needed."""
     variant.configure()
     agent = unittest.mock.Mock(**{"brain.server.seen": 2})  # numbers that the network sees
     environment = environment_class(agent, unittest.mock.Mock())
@@ -53,8 +53,8 @@ def test_variants_with_memory_see_positions_but_no_velocities(
 
 
 def test_samples_hold_the_memory_of_their_episode(build):
-    """Each state comes with what the network remembers of the states before it, and the first with
-    nothing."""
+    """In its sample, a state has the network's memory of the states before it in its episode; the
+    first one's memory is empty."""
     built = build(memory)
     environment, [brain] = built.learners[0].environment, built.brains
     brain.update_parameter_server = unittest.mock.Mock()  # so all samples stay in the queue
@@ -70,8 +70,8 @@ def test_samples_hold_the_memory_of_their_episode(build):
 
 
 def test_a_thread_remembers_only_what_it_plays(build):
-    """What another thread plays, or what else its own network is asked, doesn't get into its
-    memory."""
+    """A thread's memory comes from its own episode alone: neither what another thread plays nor a
+    direct call of its own network (`predict_p`) changes it."""
     one, other = (learner.environment.agent for learner in build(memory, learners=2).learners)
     for agent in one, other:
         agent.brain.pull_parameter_server()
@@ -83,8 +83,8 @@ def test_a_thread_remembers_only_what_it_plays(build):
 
 
 def test_evaluations_and_films_begin_without_memory(build):
-    """An episode doesn't begin with what the last one left: neither in a new environment, as for a
-    film, nor in the thread's own."""
+    """An episode begins with an empty memory, whatever the last one left, both in a new
+    environment, as for a film, and in the thread's own."""
     environment = build(memory).tester.environment
     agent, remembered = environment.agent, []  # before each step
 

@@ -41,8 +41,8 @@ def test_loss_terms_equal_numpy(rng, monkeypatch):
 
 
 def test_learners_update_the_shared_weights_as_in_numpy(built, rng):
-    """Learners share RMSProp's averages. Each gradient is that of the learner's own weights, but
-    only the server's weights move."""
+    """Each update is NumPy's: the gradient is that of the learner's own weights, but only the
+    server's weights move, by RMSProp, whose averages the learners share."""
     copies = [brain.weights for brain in built.brains]
     weights, *own = built.values([built.server.weights, *copies])
     squares = [np.ones_like(w) for w in weights]  # as TensorFlow 1 starts them
@@ -86,14 +86,14 @@ def update_that_fails(brain, s, a, R, s_, discount, number=np.nan):
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, 1e30])  # 1e30: only the norm is infinite
 def test_a_gradient_that_isnt_finite_changes_nothing(built, rng, points, number):
-    """It is an error, and no weight, no average of RMSProp's and no curve changes."""
+    """A gradient that isn't finite is an error, and changes no weight, RMSProp average or curve."""
     before = everything(built.server)
     update_that_fails(built.brains[0], *random_samples(rng), number=number)
     assert equal(everything(built.server), before) and points == []
 
 
 def test_after_a_bad_gradient_the_next_one_counts(built, rng):
-    """The bad one's samples are gone, so the next update moves the weights, to finite values."""
+    """A failed update's samples are gone, so the next one moves the weights, to finite values."""
     brain, samples = built.brains[0], random_samples(rng)
     update_that_fails(brain, *samples)
     before = everything(built.server)
@@ -103,7 +103,7 @@ def test_after_a_bad_gradient_the_next_one_counts(built, rng):
 
 
 def test_no_update_is_lost_when_threads_update_at_once(rng):
-    """All updates of four threads count, except for those that aren't finite."""
+    """All updates that four threads make at once count, but for those that aren't finite."""
     built, samples, barrier = Built(4), random_samples(rng), threading.Barrier(4)
     weights = built.values(built.server.weights)
     squares = [np.ones_like(w) for w in weights]
@@ -138,7 +138,7 @@ def test_pull_and_push_copy_just_the_weights(built):
 
 
 def test_a_graph_call_is_prepared_once():
-    """Preparing it at each call would take more memory every time."""
+    """A GraphCall is prepared once: preparing it at each call would take ever more memory."""
     with tf.Graph().as_default(), tf.Session() as session:
         x = tf.placeholder(tf.float32)
         watched = unittest.mock.Mock(wraps=session)
@@ -148,8 +148,8 @@ def test_a_graph_call_is_prepared_once():
 
 
 def test_first_weights_have_glorots_limit_and_biases_are_0():
-    """No weight exceeds √(6 / (inputs + outputs)), and in each layer one comes near it, as in a
-    uniform distribution."""
+    """At first, biases are 0, no weight exceeds √(6 / (inputs + outputs)), and in each layer one
+    comes near it, as in a uniform distribution."""
     built = Built(0)
     arrays = built.values(built.server.weights)
     for weights, biases in zip(arrays[::2], arrays[1::2], strict=True):

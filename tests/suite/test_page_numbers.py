@@ -301,8 +301,8 @@ def test_the_readmes_rounded_numbers_are_near_the_data():
 
 @pytest.mark.parametrize("learners", ["1 thread", "8 threads"])
 def test_the_runs_in_worlds_png_are_typical(learners):
-    """Of fifty runs, at least ten are good in both worlds sooner than the one that is drawn, and
-    ten later. At least ten have a lower later score in the worse world, and ten a higher one."""
+    """The runs in worlds.png aren't extreme: of fifty, at least ten are good in both worlds sooner,
+    and ten later. At least ten score lower in the worse world later on, and ten higher."""
     runs = forgetting.summaries()[f"{learners}, 200 episodes"]
     for numbers in runs.good, runs.worse:
         drawn = numbers[draw.TYPICAL_SEED]

@@ -75,8 +75,8 @@ def numbers(text):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_table_has_a_header_and_equal_rows(name):
-    """GitHub shows rows without a line |---| above them as plain text, drops cells that are too
-    many, and makes a row of text that follows without an empty line."""
+    """A table has a line |---| under its first row, as many cells in each row, and an empty line
+    after it. Or GitHub shows plain text, drops cells, or makes a row of what follows."""
     assert not re.search(r"^\|.*\n(?=[^|\n])", PAGES[name], re.M)
     for table in re.findall(r"(?:^\|.*\n)+", PAGES[name], re.M):
         rows = re.sub(r"`[^`\n]*`|\\\|", "", table).splitlines()  # | in code or after \ is a letter
@@ -101,8 +101,8 @@ NUMBERS_OF_TUTORIAL = {"2.1", "2.2", "2.3", "3.0", "3.2", "3.7", "1000", "171115
 
 
 def test_the_japanese_pages_have_the_readmes_numbers():
-    """All the README's numbers are on the Japanese pages, which have no others than those of
-    English pages and of the tutorial."""
+    """All the README's numbers of two digits or more are on the Japanese pages, which have no
+    others than those of English pages and of the tutorial."""
     assert numbers(README) <= numbers(JAPANESE + USAGE)
     assert numbers(JAPANESE + USAGE + ARTICLE) <= numbers(ENGLISH) | NUMBERS_OF_TUTORIAL
 
@@ -152,7 +152,7 @@ def shortened(program):
 @pytest.mark.parametrize("program", [program for _, program in PROGRAMS],
                          ids=[name for name, _ in PROGRAMS])
 def test_every_program_that_a_page_shows_runs(tmp_path, program):
-    """Saved and started as by its reader, but shortened, it ends without errors."""
+    """Each program on a page, started as by its reader but shortened, ends without errors."""
     (tmp_path / "program.py").write_text(shortened(program), encoding="utf-8")
     (tmp_path / "normalized.py").write_text(NORMALIZED, encoding="utf-8")  # another imports it
     folders = f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'variants'}"
@@ -161,9 +161,9 @@ def test_every_program_that_a_page_shows_runs(tmp_path, program):
                     env=environment)
     _, out, err = wait_for_end(process)
     assert not err
-    explains_graphs = "placeholder" in program
+    explains_graphs = "placeholder" in program  # the only one that learns nothing
     if explains_graphs:
-        assert out == "7.0\n"
+        assert out == "7.0\n"  # it prints 2x + 1 for x = 3
     else:
         assert re.search("^Seed ", out, re.M) and "Not learned after " in out.splitlines()[-1]
 
@@ -190,6 +190,7 @@ def test_the_lesson_shows_what_its_programs_print(name, first_words):
 
 
 def test_the_readmes_commands_use_every_option_of_the_script(capsys):
+    """Each option that --help lists (six or more) is in one of the README's commands."""
     with pytest.raises(SystemExit):
         a3c.main(["--help"])
     options = re.findall(r"^  (--[\w-]+)", capsys.readouterr().out, re.M)
@@ -210,7 +211,8 @@ def test_the_script_runs_with_every_diff(tmp_path, capsys, diff):
 
 
 def test_the_scripts_commands_run_in_their_order(tmp_path, monkeypatch, capfd):
-    """The README's commands for the script, one after the other in one folder, without errors."""
+    """The README's commands for the script run without errors, one after the other in one folder,
+    and leave films, curves and a checkpoint. (One may give up, after --max-frames 20000.)"""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 12)  # so any policy soon passes
     monkeypatch.delenv("DISPLAY", raising=False)  # so no window opens
@@ -261,7 +263,7 @@ def test_the_japanese_page_shows_the_readmes_output():
 
 
 def test_a_notebook_runs_the_script_and_shows_films(tmp_path, monkeypatch):
-    """The README's cells, in order: the script learns, and its film is in the notebook."""
+    """The README's notebook cells work: the script learns, and its film is in the notebook."""
     import nbclient
     import nbformat
     shutil.copy(SCRIPT, tmp_path)
@@ -276,8 +278,9 @@ def test_a_notebook_runs_the_script_and_shows_films(tmp_path, monkeypatch):
 
 
 def test_benchmark_py_measures_a_changed_copy_without_more_packages(tmp_path):
-    """Readers do this in the exercises. They have what the script needs, but maybe not what is only
-    in tests/requirements.txt. This copy gives up after 300 frames, so it can't learn."""
+    """benchmark.py measures a changed copy of the script with no more packages than the script
+    needs: readers of the exercises may lack what is only in tests/requirements.txt. This copy gives
+    up after 300 frames, so it can't learn."""
     changed = tmp_path / "changed.py"
     short = SOURCE.replace("MAX_FRAMES = 1_000_000", "MAX_FRAMES = 300")
     changed.write_text(short, encoding="utf-8")

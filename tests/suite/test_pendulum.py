@@ -26,7 +26,7 @@ def test_pendulums_network_equals_numpy(restored_constants, rng):
 
 @pytest.mark.parametrize("dimensions", [1, 2])
 def test_pendulums_loss_and_its_gradients_equal_numpy(restored_constants, rng, dimensions):
-    """Also with two torques, which are independent, so their densities multiply."""
+    """Loss and gradients are NumPy's, also for two independent torques (densities multiply)."""
     pendulum.configure()
     a3c.LOSS_ENTROPY = 0.1  # ten times its own value
     p = np.hstack([rng.normal(size=(9, dimensions)), rng.uniform(0.1, 2, size=(9, dimensions))])
@@ -68,7 +68,8 @@ def test_greedy_torques_are_the_mean(monkeypatch):
 
 
 def test_torques_are_drawn_with_the_policys_spread(monkeypatch):
-    """They aren't cut at 2, because the loss needs the probability of what was drawn."""
+    """Torques are drawn with the policy's mean and spread, and aren't cut at -2, Pendulum's limit:
+    the loss needs the probability of what was drawn."""
     monkeypatch.setattr(a3c, "NUM_ACTIONS", 4)  # means and spreads of two torques
     agent = two_torques(seed=0)
     drawn = np.array([agent.act(np.ones(3), frame=0) for _ in range(5000)])
@@ -78,21 +79,21 @@ def test_torques_are_drawn_with_the_policys_spread(monkeypatch):
 
 
 def test_the_seed_decides_pendulums_torques():
-    """Otherwise --seed would not repeat a run, not even one with a single worker."""
+    """The seed decides which torques are drawn. Otherwise --seed would never repeat a run."""
     first, again, other = (two_torques(seed).act(np.ones(3), 0).tolist() for seed in (5, 5, 6))
     assert first == again != other
 
 
 def test_pendulums_rewards_are_scaled(build):
-    """From between -16 and 0, to between -0.5 and 0.5, so that V is of the order of 1."""
+    """Rewards from -16 to 0 are scaled to -0.5 to 0.5, so that V is of the order of 1."""
     environment = build(pendulum).learners[0].environment
     for r, scaled in (-16.0, -0.5), (-8.0, 0), (0.0, 0.5):
         assert environment.reward(s=None, a=None, r=r, s_=None, step=3, done=False) == scaled
 
 
 def test_pendulum_is_evaluated_over_a_hundred_episodes(restored_constants, monkeypatch, capsys):
-    """Single episodes vary so much that ten would be too few. Here any policy reaches the
-    threshold, and a fixed score stands for each episode that the test thread plays."""
+    """An evaluation has a hundred episodes, because they vary too much for ten. Here any policy
+    reaches the threshold, and a fixed score stands for each episode that the test thread plays."""
     monkeypatch.setitem(pendulum.TASK, "LEARNED_MEAN", -5000)  # so training reaches the threshold
     monkeypatch.setattr(pendulum.Environment, "play", lambda self, env: -150.0)
     assert pendulum.main("--render none --workers 1 --test-episodes 1".split()) == LEARNED

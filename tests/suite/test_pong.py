@@ -42,14 +42,14 @@ def environment(restored_constants):
 
 
 def test_pongs_films_run_at_the_games_speed(environment):
-    """RecordVideo takes a film's speed from `render_fps`. A film has a picture of each step, which
-    lasts four of the game's 60 frames per second."""
+    """A film shows 15 pictures per second: it has one of each step, which lasts four of the game's
+    60 frames per second. RecordVideo takes the speed from `render_fps`."""
     env = environment.make("rgb_array_list")
     assert env.metadata["render_fps"] == 60 / 4
 
 
 def test_a_step_of_pong_lasts_four_frames(environment):
-    """The game draws a frame, and the agent acts only after every fourth."""
+    """A step lasts four of the frames that the game draws: the agent acts only once in four."""
     env, ale = environment.env, environment.env.unwrapped.ale
     env.reset(seed=0)
     before = ale.getEpisodeFrameNumber()
@@ -58,7 +58,7 @@ def test_a_step_of_pong_lasts_four_frames(environment):
 
 
 def test_pongs_state_is_the_last_four_pictures(environment):
-    """One of each step, as grey values up to 255. So the network can see where the ball goes."""
+    """A state has a grey picture of each of the last four steps, to show where the ball goes."""
     env = environment.env
     env.reset(seed=0)
     states = [env.step(action)[0].reshape(4, 84, 84) for action in (1, 2) * 10]
@@ -92,8 +92,8 @@ def test_pongs_paddle_goes_up_and_down(environment):
 
 
 def test_games_of_pong_begin_differently(environment):
-    """Seeds wait for different numbers of frames, as Atari's games are usually played. Otherwise
-    all games would be alike."""
+    """With other seeds a game begins after another number of frames, as is usual with Atari.
+    Otherwise all games would be alike."""
     begun = set()
     for seed in range(5):
         environment.env.reset(seed=seed)

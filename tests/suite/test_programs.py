@@ -42,8 +42,8 @@ TO_LEARN = {clipped: 300_000, distributed: 300_000, ga3c: 500_000, memory: 1_000
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("program, frames", TO_LEARN.items())
 def test_each_variant_learns(tmp_path, program, frames):
-    """A whole run, from its launch to a passed evaluation, with eight learners. (Pong would
-    take hours.)"""
+    """With eight learners, each variant learns its task within so many frames, in a whole run from
+    its launch to a passed evaluation. (Pong would take hours.)"""
     words = "--render", "none", "--seed", 100, "--max-frames", frames, "--workers", 8
     process = start(*words, cwd=tmp_path, program=program.__file__)
     status, _, err = wait_for_end(process, seconds=840)
@@ -81,7 +81,7 @@ def settings(**classes):
 
 @pytest.mark.parametrize("program", [memory, memory_pendulum])
 def test_without_memory_all_other_settings_stay(classes_for_main, program):
-    """So a comparison with --no-memory is about memory alone."""
+    """--no-memory changes only a state's size, so a comparison with it is about memory alone."""
     with_memory = settings(**classes_for_main(program))
     without = settings(**classes_for_main(program, "--no-memory"))
     assert without == with_memory | {"NUM_STATES": 2}
@@ -113,7 +113,7 @@ def test_programs_can_be_configured_in_turn(monkeypatch, classes_for_main):
          "two numbers of a state for three"])
 def test_unfit_settings_are_refused_in_one_line(
         monkeypatch, capsys, classes_for_main, variant, owner, name, value, error):
-    """Whoever changes a variant's setting, but not what has to fit it, is told so."""
+    """A variant's setting that doesn't fit its others is refused, in a line that says why."""
     classes = classes_for_main(variant)  # which makes the variant's own settings first
     monkeypatch.setattr(owner, name, value)
     assert re.search(error, refusal(capsys, **classes))
@@ -130,10 +130,10 @@ REFUSED = [(memory, ga3c), (memory_pendulum, ga3c)]
     pair for pair in itertools.product(CHANGE_CLASSES, CHANGE_LEARNERS) if pair not in REFUSED])
 def test_variants_train_with_synchronous_ga3c_and_distributed(
         classes_for_main, fake_ray, variant, program):
-    """A variant's classes, given to the main of another program: each of its weight arrays moves
-    within 100 frames. (All pairs but those in REFUSED.)"""
+    """A variant's classes learn with the main of synchronous.py, ga3c.py and distributed.py: each
+    weight array moves within 100 frames. (All pairs but those in REFUSED.)"""
     status, server = run_main("--max-frames", 100, "--workers", 2, main=program.main,
-                         **classes_for_main(variant))
+                              **classes_for_main(variant))
     assert status == NOT_LEARNED
     assert not any(map(np.array_equal, server.first, server.session.run(server.weights)))
 
@@ -148,13 +148,14 @@ def test_the_page_names_the_variants_that_ga3c_refuses():
 
 @pytest.mark.parametrize("variant, program", REFUSED)
 def test_variants_that_use_gae_are_refused_by_ga3c(capsys, classes_for_main, variant, program):
-    """It can't use GAE, and would learn nonsense. One line says so."""
+    """ga3c.py can't use GAE, so it refuses such variants in one line: they would learn nonsense."""
     assert "nor with GAE" in refusal(capsys, main=program.main, **classes_for_main(variant))
 
 
 @pytest.mark.parametrize("program", [ga3c, distributed])
 def test_ga3c_and_distributed_refuse_synchronous(capsys, fake_ray, program):
-    """Each of the three changes who learns, and when. Two of them would learn nonsense together."""
+    """ga3c.py and distributed.py refuse synchronous.py's server: each of the three changes who
+    learns, and when, so two would learn nonsense together."""
     error = refusal(capsys, main=program.main, server_class=synchronous.Server)
     assert "with synchronous.py" in error
 
@@ -238,8 +239,8 @@ def test_normalized_states_go_into_the_landers_network(normalized, monkeypatch, 
 
 @pytest.mark.parametrize("program", [synchronous, distributed])
 def test_a_layer_without_gradients_does_no_harm(fake_ray, program):
-    """For a layer that the loss doesn't use, TensorFlow has no gradient. The programs that hand
-    gradients on must run all the same: this layer keeps its weights, and the others move."""
+    """A layer that the loss doesn't use keeps its weights while the others move, also in programs
+    that hand gradients on: TensorFlow has none for such a layer."""
     class Server(a3c.ParameterServer):
         def _build_model(self):
             a3c.layer("unused", 2, 3)
@@ -266,8 +267,8 @@ AGENT, BRAIN = "environment.agent", "environment.agent.brain"
     (synchronous, "local_thread3", BRAIN, "update_parameter_server"),
     (synchronous, "test_thread", AGENT, "act_greedily")])
 def test_if_any_thread_fails_all_end(build, program, name, path, method):
-    """One thread fails at its fourth call of this method (the test thread in an evaluation), and
-    none is left waiting, which `built.run` checks."""
+    """If a thread fails, all others end, which `built.run` checks. Here one fails at its fourth
+    call of this method (the test thread in an evaluation)."""
     soon_reached = {"LEARNED_MEAN": 5} if name == "test_thread" else {}
     built = build(program, learners=3, **soon_reached)
     [worker] = [worker for worker in (built.tester, *built.learners) if worker.name == name]

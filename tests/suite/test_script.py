@@ -59,7 +59,7 @@ def test_films_show_every_step(learned):
 
 
 def test_play_shows_the_learned_policy(learned, capfd):
-    """It scores at least 195 on average, which is what CartPole-v0 asks for."""
+    """What --play shows scores at least 195 on average, which is what CartPole-v0 asks for."""
     folder, _ = learned
     status, _ = run_main("--play", "--checkpoint", folder / "saved", "--test-episodes", 100)
     scores = numbers(r"^Test episode \d+: score (\d+)$", capfd.readouterr().out)
@@ -67,7 +67,7 @@ def test_play_shows_the_learned_policy(learned, capfd):
 
 
 def test_play_changes_nothing(learned):
-    """No frame is added, and no file changes."""
+    """--play adds no frame to those of the saved run, and changes no file."""
     folder, out = learned
     before = files_below(folder)
     _, server = run_main("--play", "--checkpoint", folder / "saved", "--test-episodes", 1)
@@ -76,16 +76,16 @@ def test_play_changes_nothing(learned):
 
 
 def test_a_run_without_success_has_status_1(tmp_path):
-    """A shell script can see that the task wasn't learned. Without films and --checkpoint, no file
-    is written."""
+    """A run that hasn't learned the task ends with status 1, which a shell script can see. Without
+    films and --checkpoint, no file is written."""
     status, out, err = wait_for_end(start("--max-frames", 300, "--render", "none", cwd=tmp_path))
     assert (status, err) == (NOT_LEARNED, "") and not list(tmp_path.iterdir())
     assert out.endswith("\nNot learned after 300 frames\n")
 
 
 def test_one_worker_and_one_seed_repeat_a_run(tmp_path, capfd):
-    """It prints the same but for the seconds, and ends with the same weights bit for bit, even in
-    another process."""
+    """With one worker, two runs with the same seed print the same but for the seconds, and end with
+    the same weights bit for bit, even in different processes."""
     words = "--render", "none", "--workers", 1, "--seed", 7, "--max-frames", 3000, "--checkpoint"
     run_main(*words, tmp_path / "here")
     here = capfd.readouterr().out
@@ -97,7 +97,7 @@ def test_one_worker_and_one_seed_repeat_a_run(tmp_path, capfd):
 
 
 def test_another_seed_begins_with_other_weights():
-    """(Its episodes differ, too: test_only_the_same_seed_repeats_an_episodes_start.)"""
+    """The first weights differ from seed to seed. (So do episodes, which another test checks.)"""
     one, other = (run_main("--seed", seed, "--max-frames", 300)[1] for seed in (7, 8))
     assert not equal(one.first, other.first)
 
@@ -124,8 +124,8 @@ def test_seconds_begin_with_the_threads(clock):
 
 
 def test_threads_are_awaited_before_the_last_save(clock, monkeypatch):
-    """The save has the threads' last updates. If all of them hang, waiting takes 1.5 s, and not
-    1.5 s for each."""
+    """The last save comes after the threads' ends, so it has their last updates. If all of them
+    hang, waiting takes 1.5 s, and not 1.5 s for each."""
     class Server(a3c.ParameterServer):
         def initialize(self):
             super().initialize()
@@ -304,7 +304,7 @@ def test_a_window_opens_with_the_users_own_driver(films, monkeypatch):
 
 
 def test_human_is_refused_if_no_window_opens(films, nothing_written, monkeypatch, capfd):
-    """If no window can open, one line says so before anything is learned."""
+    """If no window can open, --render human is refused in one line, before anything is learned."""
     pretend_screen(monkeypatch, "linux", driver=None)
     assert "--render: no window can open here" in refusal(capfd, "--render", "human")
 
@@ -312,7 +312,7 @@ def test_human_is_refused_if_no_window_opens(films, nothing_written, monkeypatch
 # Checkpoints
 
 def test_a_moved_checkpoint_still_restores_everything(saved):
-    """All weights, and all of RMSProp's variables, come back from the new folder."""
+    """A checkpoint in a renamed folder restores all weights and all of RMSProp's variables."""
     values = saved_values(saved.rename(saved.with_name("moved")))
     assert len(values) == 6 * 3  # arrays, each with RMSProp's average and momentum
     status, server = run_main("--play", "--checkpoint", saved.with_name("moved"))
@@ -323,7 +323,7 @@ def test_a_moved_checkpoint_still_restores_everything(saved):
 
 
 def test_max_frames_counts_from_the_checkpoint_on(saved, capfd):
-    """The same command, given again and again, learns for as many frames each time."""
+    """--max-frames counts from a checkpoint on: a repeated command plays as many frames again."""
     class Environment(a3c.Environment):
         def reward(self, *args):
             steps.append(args)
@@ -420,7 +420,7 @@ ANY = ""  # in TensorFlow's or Python's words
     ("checkpoint", lambda file: file.unlink(), UNREADABLE)],
     ids=["cut short", "no index", "unreadable list", "no list"])
 def test_a_damaged_checkpoint_is_refused(saved, capfd, pattern, damage, says):
-    """One line says why, and its files stay as they are."""
+    """A damaged checkpoint is refused in a line that says why, and its files stay as they are."""
     [file] = saved.glob(pattern)
     damage(file)
     before = files_below(saved)
@@ -454,7 +454,7 @@ def test_films_that_cannot_be_made_are_refused(tmp_path, monkeypatch, capfd, mis
 @pytest.mark.parametrize("ffmpeg", ["missing", sys.executable],  # Python knows no -version
                          ids=["missing", "one that fails"])
 def test_films_need_an_ffmpeg_that_works(monkeypatch, capfd, ffmpeg):
-    """An ffmpeg that is there but fails is refused like none."""
+    """Films are refused if ffmpeg is missing, and also if it is there but fails."""
     monkeypatch.setattr(pytest.importorskip("moviepy.config"), "FFMPEG_BINARY", ffmpeg)
     line = refusal(capfd, "--render", "video")
     assert "argument --render: " in line and line.endswith(" (see requirements.txt, or try none)\n")
@@ -467,7 +467,7 @@ def test_without_films_no_ffmpeg_is_needed(monkeypatch):
 
 
 def test_an_error_without_a_message_is_named():
-    """A user sees at least the exception's name."""
+    """Of an error without a message, a user sees at least the exception's name."""
     assert a3c.reason(AssertionError()) == "AssertionError()"
 
 
@@ -508,7 +508,7 @@ def test_the_memory_of_a_finished_run_is_freed():
 
 
 def test_the_garbage_collector_is_on_again():
-    """The script switches it off while it imports TensorFlow."""
+    """Garbage is collected after the script's import, which switches that off for a while."""
     assert gc.isenabled()
 
 

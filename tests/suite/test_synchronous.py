@@ -44,14 +44,14 @@ def test_epsilon_gets_the_frames_after_each_round(build, rng):
 
 
 def test_synchronous_continues_with_the_saved_epsilon(saved):
-    """A run that goes on doesn't explore anew: ε follows `server.frame`. A run of one frame makes
-    no update, so there it is still what was restored."""
+    """A run that goes on doesn't explore anew: ε follows `server.frame`, which is restored. A run
+    of one frame makes no update, so `frame` is still the restored one."""
     _, server = run_main("--checkpoint", saved, "--max-frames", 1, main=synchronous.main)
     assert server.frame == 50  # the frames of the checkpoint `saved`
 
 
 def test_a_subclass_may_extend_a_brains_update():
-    """All weights still move if its update has a name and depends on other operations."""
+    """All weights still move if a subclass's update has a name and depends on other operations."""
     class Brain(a3c.LocalBrain):
         def build_update(self, gradients, s):
             with tf.control_dependencies([tf.reduce_sum(s)]), tf.name_scope("mine"):
@@ -83,7 +83,7 @@ class FallingEntropy(a3c.LocalBrain):
 
 
 def test_a_seed_repeats_a_run_of_synchronous_learners(monkeypatch, capsys):
-    """The runs are the same bit for bit, even if the learning rate and the entropy bonus fall."""
+    """Runs with one seed are equal bit for bit, even if learning rate and entropy bonus fall."""
     monkeypatch.setattr(clipped.Server, "anneal_frames", 20_000)
     monkeypatch.setattr(a3c, "LEARNED_MEAN", 22)  # soon reached, so evaluations are compared, too
 
@@ -133,7 +133,7 @@ def test_no_synchronous_sample_waits_for_the_next_round(build):
 
 
 def test_synchronous_learners_are_in_the_order_of_their_numbers(build):
-    """A set of their names has another order each time Python starts, so with it a seed would not
-    repeat a run."""
+    """The server lists its learners by their numbers. A set of their names has another order each
+    time Python starts, so with it a seed would not repeat a run."""
     learners = build(synchronous, learners=8).server.learners
     assert learners == [f"local_thread{n}" for n in range(1, 9)]

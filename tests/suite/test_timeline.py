@@ -16,17 +16,17 @@ def test_each_update_names_the_version_its_thread_pulled(recording):
     """Updates make versions 1, 2, 3 and so on of the weights, and each names the version that its
     thread has pulled last. So timeline.py can compute how old its gradient is."""
     _, events = recording
-    newest, of_thread = 0, {}
+    newest, last_pulled = 0, {}  # version, {thread: version}
     for event in events:
         is_pull = event.made == 0
         if is_pull:
             assert event.pulled == newest  # they are sorted by version, so none is missing
-            of_thread[event.thread] = newest
+            last_pulled[event.thread] = newest
         else:
             newest += 1
             assert event.made == newest
-            assert event.pulled == of_thread[event.thread]
-    assert newest > 150  # an update has at most ten of 2000 frames or more
+            assert event.pulled == last_pulled[event.thread]
+    assert newest > 150  # a recording has at least 2000 frames, and an update takes at most ten
 
 
 def test_age_counts_the_updates_since_the_pull(recording):
@@ -45,8 +45,8 @@ def test_age_counts_the_updates_since_the_pull(recording):
 
 
 def test_the_table_of_ages_is_computed_from_updates(monkeypatch):
-    """It has the mean age, and the shares in % that are fresh and that are older than 20 updates,
-    here of ages 0, 0, 0, 25 and 3. A pull doesn't count."""
+    """The table has the mean age of gradients, and the shares in % of those that are fresh and of
+    those older than 20 updates, here of ages 0, 0, 0, 25 and 3. A pull doesn't count."""
     newest = 100  # version of the weights, when each update is made
     events = [timeline.Event(seconds=0, thread=0, pulled=newest - age, made=newest + 1)
               for age in (0, 0, 0, 25, 3)]

@@ -34,7 +34,7 @@ def test_world_minus_1_exchanges_the_actions(environment):
 
 
 def test_a_learner_changes_its_world_every_few_episodes(monkeypatch, environment):
-    """Here after every three of its own."""
+    """A learner changes its world after every EPISODES episodes of its own, here three."""
     monkeypatch.setattr(two_worlds, "EPISODES", 3)
     worlds = []
     for _ in range(7):
@@ -50,7 +50,7 @@ def test_a_threads_first_world_is_drawn_by_chance(environment):
 
 
 def test_worlds_take_turns_in_evaluations_and_films(environment):
-    """They change from one episode to the next, also if the environment is wrapped to film it."""
+    """Evaluations and films change the world with each episode, even in a wrapped environment."""
     for env in environment.env, a3c.gym.Wrapper(environment.env):
         worlds = []
         for _ in range(4):

@@ -37,7 +37,7 @@ def first_words(monkeypatch):
     a3c.Progress.next_frame, a3c.Progress.raise_if_stopped, a3c.Progress.wait_for_evaluation,
     lambda progress: progress.wait_until(lambda: True)])
 def test_a_stop_ends_every_thread(call):
-    """A thread's next step or wait raises Stopped."""
+    """After a stop, a thread's next step or wait raises Stopped."""
     progress = a3c.Progress(options())
     progress.stop()
     with pytest.raises(a3c.Stopped):
@@ -47,7 +47,7 @@ def test_a_stop_ends_every_thread(call):
 
 @may_hang
 def test_learners_wait_during_an_evaluation():
-    """Their next frames don't count until it is over. If the policy doesn't pass, all go on."""
+    """During an evaluation learners wait, and no frame counts. If it isn't passed, all go on."""
     progress = a3c.Progress(options())
     progress.phase = "evaluating"
     learners = [start_waiting(progress, progress.next_frame) for _ in range(3)]
@@ -68,8 +68,8 @@ def test_learners_end_once_the_task_is_learned():
 
 
 def test_the_first_of_several_errors_is_kept():
-    """It is kept with its thread's name. Neither a plain stop nor the Stopped that it causes is an
-    error."""
+    """`progress.failure` is the first of several errors, with its thread's name. Neither a plain
+    stop nor the Stopped that it causes is an error."""
     def fail(worker, error):
         worker.learn = worker.test = unittest.mock.Mock(side_effect=error)
         worker.run()
@@ -85,8 +85,8 @@ def test_the_first_of_several_errors_is_kept():
 
 
 def test_an_error_after_ctrl_c_is_no_failure():
-    """Ctrl-C also ends ffmpeg, and then its film fails, perhaps a moment before the script notices
-    Ctrl-C. That must not hide that the user stopped the run."""
+    """An error that Ctrl-C causes doesn't hide that the user stopped the run. Ctrl-C also ends
+    ffmpeg, and then its film fails, perhaps a moment before the script notices Ctrl-C."""
     built = Built(0)
     built.tester.test = unittest.mock.Mock(side_effect=BrokenPipeError)
     built.progress.wait_for_stop = lambda seconds: built.progress.interrupt()  # it comes meanwhile
@@ -120,8 +120,8 @@ def test_ctrl_c_wakes_whoever_waits():
 @may_hang
 def test_a_hanging_learner_is_not_awaited_forever(
         monkeypatch, first_words, learned_mean, last_line):
-    """After the last frame, or an evaluation that has passed, the test thread ends the run without
-    it. (The last line begins with "Not learned" or "Test episode".)"""
+    """After the last frame, or an evaluation that has passed, the test thread ends the run even if
+    a learner hangs. (The last line begins with "Not learned" or "Test episode".)"""
     class Environment(a3c.Environment):
         def run(self):
             if threading.current_thread().name == "local_thread1":
@@ -189,7 +189,7 @@ def test_an_evaluation_passes_above_199(first_words, scores, phase):
 @pytest.mark.parametrize("score, last_line", [(200, "Learned"), (199, "Not")])
 @may_hang
 def test_the_test_thread_evaluates_and_says_what_came_out(first_words, score, last_line):
-    """The last line is "Learned after ..." or, as no learner is left to go on, "Not learned"."""
+    """The test thread ends with "Learned after" or, if no learner is left, "Not learned"."""
     built = Built(0)
     reach_threshold(built.progress)
     built.tester.environment.play = lambda env: score
@@ -209,7 +209,7 @@ def test_training_may_have_a_threshold_of_its_own(monkeypatch, threshold, score,
 
 
 def test_a_late_score_isnt_in_the_thresholds_mean():
-    """A learner may be in the last step of an episode when an evaluation begins. The episode still
+    """An episode that ends when an evaluation has begun (a learner may be in its last step) still
     counts, and its score is in the mean of the last fifty, but not in the mean that began the
     evaluation and is printed then."""
     progress = a3c.Progress(options())
@@ -220,7 +220,7 @@ def test_a_late_score_isnt_in_the_thresholds_mean():
 
 
 def test_after_a_failed_evaluation_ten_new_scores_count():
-    """The scores before it don't count towards the next one."""
+    """After a failed evaluation, the next one needs ten new scores: those before it don't count."""
     progress = a3c.Progress(options())
     reach_threshold(progress)
     progress.evaluated(passed=False)
@@ -232,7 +232,7 @@ def test_after_a_failed_evaluation_ten_new_scores_count():
 
 
 def test_episodes_that_end_last_can_start_an_evaluation():
-    """When the frames are used up, the test thread still waits for the learners' last episodes."""
+    """When the frames are used up, the learners' last episodes can still start an evaluation."""
     progress = a3c.Progress(options("--max-frames", 1))
     progress.next_frame()  # the last
     instead_of_waiting(progress, lambda: reach_threshold(progress))
@@ -241,8 +241,8 @@ def test_episodes_that_end_last_can_start_an_evaluation():
 
 
 def test_weights_that_pass_are_those_that_played():
-    """An evaluation plays with the weights of its beginning, and these are saved and kept, although
-    learners still write others meanwhile."""
+    """An evaluation plays with the weights of its beginning, and if it passes, these are saved and
+    stay the server's, although learners still write others meanwhile."""
     built, played, saved = Built(1), [], []
     server, brain = built.server, built.tester.environment.agent.brain
     first = built.values(server.weights)
@@ -265,6 +265,6 @@ def test_weights_that_pass_are_those_that_played():
 
     built.tester.evaluate()
     assert not built.progress.learning_threads  # so nobody writes any more
-    kept = built.values(server.weights)
+    at_the_end = built.values(server.weights)
     assert len(played) == 10 and len(saved) == 1
-    assert all(equal(weights, first) for weights in [*played, *saved, kept])
+    assert all(equal(weights, first) for weights in [*played, *saved, at_the_end])
