@@ -26,8 +26,9 @@ def new_agent(p=(0.5, 0.5)):
 @example(n=5, gamma=0.9, fell=True,  # so long that a running sum would lose its digits
          rewards=np.random.default_rng(0).normal(size=1000).tolist())
 def test_each_step_becomes_a_sample_with_its_n_step_return(n, gamma, rewards, fell):
-    """Each step becomes one sample: its state, its action, the discounted sum of n rewards, the
-    state after them, and V's factor there, γⁿ, or 0 after a fall. (State t is [t, t, t, t].)"""
+    """Each step becomes one sample: its state and action, the discounted sum of the next n rewards
+    (fewer at the end), the state after them, and what V of that state is multiplied by: γ to the
+    number of rewards, or 0 if the episode ended with a fall."""
     agent, steps = new_agent(), len(rewards)
     with unittest.mock.patch.multiple(a3c, N_STEP_RETURN=n, GAMMA=gamma):
         for t, r in enumerate(rewards):

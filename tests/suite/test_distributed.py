@@ -233,11 +233,11 @@ def test_once_learned_the_workers_are_told_to_end(server_process, supervisor):
 
 
 def test_without_workers_the_server_process_isnt_called(supervisor):
-    """Once all workers have ended, nobody calls the server process, not even its `end`: Ray would
-    shut down before it answers, and print an error."""
+    """Once all workers have ended, `next_score` calls the server process no more, not even its
+    `end`: Ray would shut down before it answers, and print an error."""
     supervisor.tasks, supervisor.server_process = {}, unittest.mock.Mock()
     supervisor.server.progress.phase = "learned"
-    with pytest.raises(a3c.Stopped):
+    with pytest.raises(a3c.Stopped):  # as the task is learned, there is no next score
         supervisor.next_score()
     assert not supervisor.server_process.method_calls
 

@@ -295,12 +295,13 @@ def test_a_window_opens_if_it_can_and_may(films, monkeypatch, render, platform, 
 
 
 def test_a_window_opens_with_the_users_own_driver(films, monkeypatch):
-    """The script chooses a driver of SDL's only if the user hasn't."""
+    """A driver of SDL's that the user has chosen is kept. Here a window opens only with wayland,
+    which the script itself wouldn't choose."""
     pretend_screen(monkeypatch, "linux", driver="wayland")
     os.environ["SDL_VIDEODRIVER"] = "wayland"
     options = a3c.parse([])
     a3c.prepare_films(a3c.Progress(options))
-    assert options.window
+    assert options.window and os.environ["SDL_VIDEODRIVER"] == "wayland"
 
 
 def test_human_is_refused_if_no_window_opens(films, nothing_written, monkeypatch, capfd):
