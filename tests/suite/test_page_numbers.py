@@ -153,9 +153,9 @@ def of_frames():
             ("from_0", "averages from 0 save A3C {:,.0f} frames and A2C {:,.0f}"),
             ("corrected", "the corrected start (see below) saves {:,.0f} and {:,.0f}")):
         yield MEASUREMENTS, words.format(*saved(start))
-    _, low, high, p = compared("ages")["CartPole: updates in turn"]
+    ratio, low, high, p = compared("ages")["CartPole: updates in turn"]
     yield MEASUREMENTS, f"({low:.2f} to {high:.2f}), p = {p:.2f}"
-    yield WORDS, f"({low:.2f} to {high:.2f}; p = {p:.2f} after correction)"
+    yield WORDS, f"({ratio:.2f}, {low:.2f} to {high:.2f}; p = {p:.2f}, corrected)"
     few = [compared(table)[case][0] for table in ("cartpole", "from_0", "acrobot")
            for case in ("1 thread", "2 threads")]
     yield MEASUREMENTS, f"between {min(few):.2f} and {max(few):.2f} times as many frames"
@@ -260,8 +260,8 @@ def of_pictures():
     words = "no one two three four five six seven eight nine".split()
     wrong, nearly_0 = (words[found[f"states where {what}"]] for what in (
         "its sign is wrong", "it is nearly 0, with the wrong sign"))
-    yield MEASUREMENTS, (f"{wrong} of the forty its sign seems to be wrong, though in {nearly_0} "
-                         "of these it is nearly 0")
+    yield MEASUREMENTS, (f"{wrong} of the forty states the sign of the mean push seems to be "
+                         f"wrong, though in {nearly_0} of these it is nearly 0")
     worse = found["states where no update would have a smaller error"]
     yield MEASUREMENTS, f"In {worse} of the forty states, an update of 0"
     low, middle, high = found["updates whose mean is as close with all as with five (quartiles)"]
