@@ -180,7 +180,7 @@ def main():
     print(*rows(), sep="\n")
     print("from 60,000 frames on, in the worse world: median of the mean scores, those below 150")
     for case, runs in summaries(late=60_000).items():
-                print(f"{case}: {np.median(runs.worse):.0f}, {sum(runs.worse < 150)}")
+        print(f"{case}: {np.median(runs.worse):.0f}, {sum(runs.worse < 150)}")
     print("absences from a world", *show_absences(), sep="\n")
 
 

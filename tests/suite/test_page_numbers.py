@@ -299,6 +299,15 @@ def test_the_readmes_rounded_numbers_are_near_the_data():
         assert words in WORDS and measured == pytest.approx(said, abs=tolerance), words
 
 
+@pytest.mark.parametrize("learners", ["1 thread", "8 threads", "8 in the same world"])
+def test_worlds_png_counts_the_runs_that_have_been_good(learners):
+    """At each number of frames, its curve has as many runs as were good in both worlds by then."""
+    [curve] = [line for panel in draw.draw_worlds().axes for line in panel.lines
+               if line.get_label() == learners]
+    good = forgetting.summaries()[f"{learners}, 200 episodes"].good
+    assert curve.get_ydata().tolist() == [sum(good <= frames) for frames in curve.get_xdata()]
+
+
 @pytest.mark.parametrize("learners", ["1 thread", "8 threads"])
 def test_the_runs_in_worlds_png_are_typical(learners):
     """The runs in worlds.png aren't extreme: of fifty, at least ten are good in both worlds sooner,
