@@ -119,34 +119,38 @@ def summaries(late=LATE):
 def absences(runs, scored):
     """The times when the learners of a run were all away from a world, and what became of the score
     there. runs: those that say when that was. scored: the runs whose scores are counted, where this
-    world had been good by then. Returns rows of [whether the other world had been good, too, score
-    at the last evaluation before the absence, score at its last one, when they come back or the run
-    ends]."""
+    world had been good by then. Returns rows of [number of the run, whether the other world had been
+    good, too, score at the last evaluation before the absence, score at its last one, when they
+    come back or the run ends]."""
     found = []
-    for run, scores in zip(runs.astype(float), scored.astype(float), strict=True):
+    for number, (run, scores) in enumerate(
+            zip(runs.astype(float), scored.astype(float), strict=True)):
         for world, played in (0, run[:, 2] > 0), (1, run[:, 2] < 1):
             score, other = scores[:, world], scores[:, 1 - world]
             ends = np.flatnonzero(np.diff(played))  # the last evaluation of each stay, here or away
             for left, back in zip(ends, [*ends[1:], len(score) - 1], strict=True):
                 if played[left] and score[:left + 1].max() >= GOOD:
                     both_good = other[:left + 1].max() >= GOOD
-                    found.append([both_good, score[left], score[back]])
+                    found.append([number, both_good, score[left], score[back]])
     return np.array(found)
 
 
 def show_absences():
-    """The median scores before and after, while the other world had never been good and later."""
+    """The median scores before and after, while the other world had never been good and later. p
+    compares the means of each run, because absences in the same run aren't independent."""
     runs = load()
     one, eight, same = (f"{name}, 200 episodes" for name in
                         ("1 thread", "8 threads", "8 in the same world"))
     for case, when in (one, one), (eight, one), (same, same):
         found = absences(runs[when], runs[case])
         for name, wanted in ("never", 0), ("once", 1):
-            _, before, after = found[found[:, 0] == wanted].T
-            p = run_statistics.p_in_words(run_statistics.signed_rank_test(before, after))
+            number, _, before, after = found[found[:, 1] == wanted].T
+            means = np.transpose([[before[number == n].mean(), after[number == n].mean()]
+                                  for n in np.unique(number)])
+            p = run_statistics.p_in_words(run_statistics.signed_rank_test(*means))
             yield (f"{case}, other world {name} good: {len(before)} absences, "
                    f"{np.median(before):.0f} before, {np.median(after):.0f} after, "
-                   f"mean change {np.mean(after - before):.0f}, {p}")
+                   f"means {before.mean():.0f} and {after.mean():.0f}, {p}")
 
 
 def p_values(found):

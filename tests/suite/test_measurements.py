@@ -198,9 +198,9 @@ def test_forgetting_py_compares_scores_before_and_after_an_absence():
     scores_in_other_world = [10, 10, 50, 198, 60, 20, 200]
     runs = np.transpose([scores_in_world_1, scores_in_other_world, share_in_world_1])[np.newaxis]
     assert forgetting.absences(runs, scored=runs).tolist() == [
-        [True, 150, 100], [False, 198, 20]]  # was the other world good, scores before, after
+        [0, True, 150, 100], [0, False, 198, 20]]  # run, was the other world good, scores
     other_runs = np.full((1, 7, 3), 200)  # their scores may be compared at the same times
-    assert forgetting.absences(runs, scored=other_runs).tolist() == 3 * [[True, 200, 200]]
+    assert forgetting.absences(runs, scored=other_runs).tolist() == 3 * [[0, True, 200, 200]]
 
 
 def test_ctrl_c_ends_benchmark_py_without_a_traceback(monkeypatch):
