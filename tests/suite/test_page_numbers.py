@@ -183,7 +183,8 @@ def of_two_worlds():
     eight, one, same = (found[f"{name}, 200 episodes"] for name in names)
     often = found["1 thread, 25 episodes"]
     for learners, runs in (
-            ("eight threads", eight), ("one thread", one), ("eight threads that switch together", same),
+            ("eight threads", eight), ("one thread", one),
+            ("eight threads in the same world (a switch after every 200 episodes in all)", same),
             ("one thread that switches after every 25 episodes", often)):
         yield README, row(learners, f"{np.median(runs.good):,.0f}")
     yield WORDS, "it fails {} evaluations, eight threads only {}".format(
