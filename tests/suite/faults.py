@@ -103,7 +103,7 @@ FAULTS = {
         ("distributed.Supervisor.end", "ray.shutdown()", "pass")],
     "test_the_reason_of_a_worker_that_exits_is_kept": [
         ("distributed.work", "error.code", "'failed'")],
-    "test_a_worker_keeps_scores_until_its_next_call": [
+    "test_a_worker_has_room_for_all_scores_between_two_calls": [
         ("distributed.work", "THRESHOLD_EPISODES = 1000", "THRESHOLD_EPISODES += 0")],
     "test_workers_of_a_machine_get_different_cores": [
         ("distributed.Supervisor.start", "number // machines", "number"),
@@ -225,7 +225,7 @@ FAULTS = {
         ("check.play_rounds", "samples.setdefault(self, [])", "samples.setdefault(0, [])"),
         ("check.check_update", "is_sum(ones / len(ones)) or ", ""),
         ("check.check_update", " or is_sum(sizes / sizes.sum())", "")],
-    "test_check_py_says_what_is_wrong_with_a_round": [
+    "test_check_py_refuses_wrong_answers_to_exercise_20": [
         ("check.gradient_descent", "Counting(rate)", "Counting(2 * rate)"),
         ("check.check_synchronous", "max(updates, len(rounds) - 1)", "len(rounds) - 1"),
         ("check.check_update", "is_sum(ones) or is_sum(sizes):", "is_sum(sizes):"),
@@ -295,7 +295,7 @@ FAULTS = {
         ("layer", '"/weights", shape)',
          '"/weights", shape, initializer=tf.glorot_normal_initializer())'),
         ("layer", "tf.zeros_initializer()", "tf.ones_initializer()")],
-    "test_an_update_hands_each_loss_to_its_own_curve": [
+    "test_an_update_adds_its_losses_and_its_norm_to_the_curves": [
         ("LocalBrain._build_graph", "[*terms, norm]", "[*terms, terms[0]]")],
     "test_the_policy_equals_numpy": [
         ("ParameterServer._build_model", "tf.nn.relu", "tf.nn.elu"),
@@ -317,7 +317,10 @@ FAULTS = {
     "test_no_update_is_lost_when_threads_update_at_once": [
         ("finite", "tf.tuple(gradients, control_inputs=[norm])", "gradients"),
         ("ParameterServer.build_update", "self.optimizer.apply_gradients(pairs, name=\"update\")",
-         "tf.group(*[w.assign(w - LEARNING_RATE * g) for g, w in pairs])")],
+         # RMSProp, but with separate reads and writes
+         "[self.optimizer._create_slots(self.weights)] and tf.group(*[w.assign(w - LEARNING_RATE * g "
+         "/ tf.sqrt(m.assign(0.99 * m + 0.01 * g * g) + 1e-10)) for g, w in pairs "
+         "for m in [self.optimizer.get_slot(w, \"rms\")]])")],
     "test_pull_and_push_copy_just_the_weights": [
         ("LocalBrain._build_graph", "[mine.assign(shared,", "[shared.assign(mine,"),
         ("LocalBrain._build_graph", "[shared.assign(mine,", "[mine.assign(shared,")],

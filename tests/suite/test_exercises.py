@@ -19,20 +19,22 @@ PAGE = Path(check.__file__).with_name("README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_our_answer_to_exercise_18_ends_returns_early(tmp_path, monkeypatch, rng, terminal):
-    """In our answer to exercise 18, returns end with their segment, as in the paper: in 23 steps,
-    after 10, 10 and 3. They equal those of advantages.py, which test_advantages.py checks."""
+def test_our_answer_to_exercise_18_has_the_papers_returns(tmp_path, monkeypatch, rng, terminal):
+    """Exercise 18: as in the paper, each return ends with its segment. Here 23 steps, whose states
+    are 0 to 23, have segments of 10, 10 and 3. The samples equal those of advantages.py, too, which
+    test_advantages.py checks."""
     changed = measure_exercises.changed_script("18")
     (tmp_path / "a3c_cartpole.py").write_text(changed, encoding="utf-8")
     module = check.load(tmp_path / "a3c_cartpole.py")
-    monkeypatch.setattr(a3c, "N_STEP_RETURN", a3c.Tmax)  # for advantages.py
+    monkeypatch.setattr(a3c, "N_STEP_RETURN", a3c.Tmax)  # otherwise advantages.py uses five rewards
     r, samples = rng.normal(size=23), []
     for agent_class in module.Agent, advantages.SegmentReturns:
         agent = agent_class(unittest.mock.Mock(train_queue=[]), None)
         for t in range(23):
             agent.advantage_push_local_brain(t, 0, r[t], t + 1, t == 22, t == 22 and terminal)
         samples.append([call.args for call in agent.brain.train_push.call_args_list])
-    assert samples[0] == samples[1] and len(samples[0]) == 23
+    assert samples[0] == samples[1]
+    assert [s_ for s, a, R, s_, discount in samples[0]] == [10] * 10 + [20] * 10 + [23] * 3
 
 
 def test_ratios_in_an_answer_are_those_of_its_exercise(capsys):
@@ -158,7 +160,8 @@ def test_check_py_accepts_both_right_answers_to_exercise_20(says, answer):
 
 
 @pytest.mark.parametrize("answer, verdict", WRONG_ROUNDS.values(), ids=WRONG_ROUNDS)
-def test_check_py_says_what_is_wrong_with_a_round(says, answer, verdict):
-    """Each wrong answer to exercise 20 is refused with the words for its own fault. (Threads take
-    turns by chance, so numbers may differ.)"""
+def test_check_py_refuses_wrong_answers_to_exercise_20(says, answer, verdict):
+    """Exercise 20: all learners pull, play, and make one update together. A wrong answer is refused
+    with the words beside it in WRONG_ROUNDS. (Threads take turns by chance, so numbers may
+    differ.)"""
     assert re.sub(r"\d+", "N", says("synchronous", answer)) == verdict

@@ -159,10 +159,10 @@ def test_forgetting_py_counts_an_episode_where_it_was_played(monkeypatch, restor
 
 def test_forgetting_py_goes_on_where_it_stopped(monkeypatch, tmp_path):
     """After Ctrl-C, forgetting.py measures only the seeds that aren't complete. Here Ctrl-C ends
-    the first attempt in seed 2, so seeds 0 and 1 are never measured again."""
+    the first attempt in the second case of seed 2, so seeds 0 and 1 are never measured again."""
     def record(seed, *how):
         seeds.append(seed)
-        if seeds.count(2) == 1:  # the first time
+        if seeds.count(2) == 2:
             raise KeyboardInterrupt
         return [[seed]]
     seeds, cases = [], len(forgetting.CASES)
@@ -172,7 +172,7 @@ def test_forgetting_py_goes_on_where_it_stopped(monkeypatch, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         forgetting.measure()
     forgetting.measure()
-    assert seeds == [*[0] * cases, *[1] * cases, 2, *[2] * cases, *[3] * cases]
+    assert seeds == [*[0] * cases, *[1] * cases, 2, 2, *[2] * cases, *[3] * cases]
     assert all(runs.ravel().tolist() == [0, 1, 2, 3] for runs in forgetting.load().values())
 
 
@@ -213,7 +213,7 @@ def test_ctrl_c_ends_benchmark_py_without_a_traceback(monkeypatch):
 
 
 def test_exercises_are_measured_only_by_number(monkeypatch, capsys):
-    """--measure without a number is refused: it would take hours, and replace all recorded data."""
+    """--measure without an exercise's number is refused: it would silently measure nothing."""
     monkeypatch.setattr(sys, "argv", ["measure_exercises.py", "--measure"])
     with pytest.raises(SystemExit, match="^2$"):
         measure_exercises.main()

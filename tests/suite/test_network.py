@@ -56,13 +56,13 @@ def test_learners_update_the_shared_weights_as_in_numpy(built, rng):
     assert all(map(equal, own, built.values(copies)))
 
 
-def test_an_update_hands_each_loss_to_its_own_curve(built, rng, points):
-    """A point has the losses of actor, critic and entropy, as one number per sample
-    (`add_to_curves` averages them), and the gradient's norm. All equal NumPy's."""
+def test_an_update_adds_its_losses_and_its_norm_to_the_curves(built, rng, points):
+    """An update adds a point with the losses of actor, critic and entropy, one number for each
+    sample, and the gradient's norm, each under its own name. All equal NumPy's."""
     brain, samples = built.brains[0], random_samples(rng)
     weights = built.values(brain.weights)
     update_with(brain, *samples)
-    actor, critic, entropy = terms(weights, weights, *samples)
+    actor, critic, entropy = terms(weights, weights, *samples)  # the second are held constant
     norm = sum((g ** 2).sum() for g in gradient(weights, *samples)) ** 0.5
     [point] = points
     wanted = {"loss/actor": actor, "loss/critic": critic, "loss/entropy": entropy,
@@ -103,7 +103,8 @@ def test_after_a_bad_gradient_the_next_one_counts(built, rng):
 
 
 def test_no_update_is_lost_when_threads_update_at_once(rng):
-    """All updates that four threads make at once count, but for those that aren't finite."""
+    """Four threads make 50 updates each, at once. The weights and RMSProp's averages end as after
+    200 updates one by one in NumPy. Ten more of each thread, with NaN, change nothing."""
     built, samples, barrier = Built(4), random_samples(rng), threading.Barrier(4)
     weights = built.values(built.server.weights)
     squares = [np.ones_like(w) for w in weights]
@@ -121,7 +122,7 @@ def test_no_update_is_lost_when_threads_update_at_once(rng):
     for _ in range(4 * 50):
         rmsprop(weights, squares, gradients)
     got = built.values([*rms_averages(built.server), *built.server.weights])
-    for x, want in zip(got, squares + weights):  # a lost update would change the averages by 1%
+    for x, want in zip(got, squares + weights):  # a lost update can change an average by 1%
         np.testing.assert_allclose(x, want, rtol=2e-3, atol=1e-4)
 
 
