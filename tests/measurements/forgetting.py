@@ -85,12 +85,14 @@ def load():
 
 
 def measure():
-    """Measure what is missing. The cases take turns."""
+    """Measure what is missing. The cases take turns. If this is interrupted, the old file stays."""
     recorded = {case: list(load().get(case, [])) for case in CASES}
     for seed in range(min(map(len, recorded.values())), SEEDS):
         for case, how in CASES.items():
             recorded[case].append(np.array(record(seed, *how), np.float16))
-        np.savez_compressed(DATA, frames=EVERY * np.arange(1, FRAMES // EVERY), **recorded)
+        new = DATA.with_suffix(".new.npz")
+        np.savez_compressed(new, frames=EVERY * np.arange(1, FRAMES // EVERY), **recorded)
+        new.replace(DATA)
 
 
 def first(reached):
@@ -119,9 +121,9 @@ def summaries(late=LATE):
 def absences(runs, scored):
     """The times when the learners of a run were all away from a world, and what became of the score
     there. runs: those that say when that was. scored: the runs whose scores are counted, where this
-    world had been good by then. Returns rows of [number of the run, whether the other world had been
-    good, too, score at the last evaluation before the absence, score at its last one, when they
-    come back or the run ends]."""
+    world had been good by then. Returns rows of [number of the run, whether the other world had
+    been good, too, score at the last evaluation before the absence, score at its last one, when
+    they come back or the run ends]."""
     found = []
     for number, (run, scores) in enumerate(
             zip(runs.astype(float), scored.astype(float), strict=True)):

@@ -318,8 +318,8 @@ FAULTS = {
         ("finite", "tf.tuple(gradients, control_inputs=[norm])", "gradients"),
         ("ParameterServer.build_update", "self.optimizer.apply_gradients(pairs, name=\"update\")",
          # RMSProp, but with separate reads and writes
-         "[self.optimizer._create_slots(self.weights)] and tf.group(*[w.assign(w - LEARNING_RATE * g "
-         "/ tf.sqrt(m.assign(0.99 * m + 0.01 * g * g) + 1e-10)) for g, w in pairs "
+         "[self.optimizer._create_slots(self.weights)] and tf.group(*[w.assign(w - LEARNING_RATE * "
+         "g / tf.sqrt(m.assign(0.99 * m + 0.01 * g * g) + 1e-10)) for g, w in pairs "
          "for m in [self.optimizer.get_slot(w, \"rms\")]])")],
     "test_pull_and_push_copy_just_the_weights": [
         ("LocalBrain._build_graph", "[mine.assign(shared,", "[shared.assign(mine,"),
