@@ -229,10 +229,9 @@ def draw_all(folder=PICTURES):
         with plt.rc_context({"font.family": FONTS[language]}):
             film.draw(target / "film.gif", language)
             plt.rcParams.update(STYLE)
-            drawn = {"run": draw_run, "baseline": draw_baseline, "worlds": draw_worlds,
-                     "threads": draw_threads}
+            drawn = {"baseline": draw_baseline, "worlds": draw_worlds, "threads": draw_threads}
             if language == "en":  # their pages are only in English
-                drawn |= {"errors": draw_errors, "hundred": draw_hundred}
+                drawn |= {"run": draw_run, "errors": draw_errors, "hundred": draw_hundred}
             for name, draw in drawn.items():
                 save(draw(), target / f"{name}.png", language)
 

@@ -164,7 +164,8 @@ def main():
     for table in tables:
         if to_measure:
             measure(table)
-        print(table, *rows(table), sep="\n")
+        print(table, "| case | learned | frames | ratio | failed evaluations |", *rows(table),
+              sep="\n")
 
 
 if __name__ == "__main__":

@@ -183,7 +183,7 @@ def main():
     _, to_measure = run_statistics.arguments(__doc__)
     if to_measure:
         measure()
-    print(*rows(), sep="\n")
+    print("| learners | both played | good in both | worse world |", *rows(), sep="\n")
     print("from 60,000 frames on, in the worse world: median of the mean scores, those below 150")
     for case, runs in summaries(late=60_000).items():
         print(f"{case}: {np.median(runs.worse):.0f}, {sum(runs.worse < 150)}")

@@ -48,7 +48,8 @@ def main():
     cases, to_measure = run_statistics.arguments(__doc__, SEEDS, "CASE")
     if to_measure:
         run_statistics.measure_missing(DATA, {case: SEEDS[case] for case in cases}, measure)
-    print(*map(row, cases), sep="\n")
+    print("| program | learned | frames: median | worst | failed evaluations | mean score over 100 "
+          "fresh episodes: median policy | worst policy |", *map(row, cases), sep="\n")
 
 
 if __name__ == "__main__":
