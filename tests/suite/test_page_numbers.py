@@ -113,7 +113,7 @@ def of_speeds():
              ("computing", "computing, all cores, 8 learners", "computing, all cores, 1 learner"))):
         yield MEASUREMENTS, f"| {words} | {speed(*cases):.2f} |"
     of_two_cores = speed("variants", "a3c_cartpole.py, all cores", "a3c_cartpole.py")
-    yield WORDS, f"on two cores they play only {of_two_cores:.2f} times as many as on one"
+    yield WORDS, f"on two cores they play only {of_two_cores:.2f} times as many frames per second"
     times = run_statistics.load(speeds.path("learning"))
     one, eight = (np.median(times[f"sleeping, {n}"]) for n in ("1 learner", "8 learners"))
     yield MEASUREMENTS, f"in {eight:.1f} seconds instead of {one:.1f}"
@@ -157,8 +157,8 @@ def of_frames():
         yield MEASUREMENTS, words.format(*saved(start))
     ratio, low, high, p = compared("ages")["CartPole: updates in turn"]
     yield MEASUREMENTS, f"({low:.2f} to {high:.2f}), p = {p:.2f}"
-    yield WORDS, (f"{ratio:.2f} times as many frames ({low:.2f} to {high:.2f}, but p = {p:.2f} if "
-                  "corrected for twelve comparisons)")
+    yield WORDS, (f"{ratio:.2f} times as many frames ({low:.2f} to {high:.2f}, but p = {p:.2f}, "
+                  "corrected)")
     few = [compared(table)[case][0] for table in ("cartpole", "from_0", "acrobot")
            for case in ("1 thread", "2 threads")]
     yield MEASUREMENTS, f"between {min(few):.2f} and {max(few):.2f} times as many frames"
@@ -190,13 +190,13 @@ def of_two_worlds():
         *(failed("two_worlds", f"{name}, 200 episodes") for name in ("1 thread", "8 threads")))
     numbers = r"(\d+) absences, (\d+) before, (\d+) after, means (\d+) and (\d+), (p.*)"
     absences = [re.search(numbers, line).groups() for line in forgetting.show_absences()]
-    cases = [(learners, other_world_was_good)
+    cases = [(learners, already_good_in_the_other)
              for learners in ("1 thread", "8 threads, at the same times", "8 in the same world")
-             for other_world_was_good in ("never", "yes")]
+             for already_good_in_the_other in ("no", "yes")]
     for case, (count, *medians, before, after, _) in zip(cases, absences, strict=True):
         yield MEASUREMENTS, row(*case, count, *map("{} ({})".format, medians, (before, after)))
-    yield WORDS, "from {1} to {2} (median of {0} such times".format(*absences[0])
-    yield MEASUREMENTS, "we see no fall ({} and {})".format(
+    yield WORDS, "from {1} to {2} (median of {0} absences".format(*absences[0])
+    yield MEASUREMENTS, "we see no fall ({} and {},".format(
         absences[2][-1], absences[3][-1].removeprefix("p = "))
     took = [np.median(runs.good - runs.played) for runs in (one, eight)]
     yield MEASUREMENTS, "{:,.0f} frames with one thread and {:,.0f} with eight".format(*took)
@@ -267,6 +267,7 @@ def of_pictures():
             ("samples", "of the true one ({:.2f} and {:.2f}; in the lesson's own state")):
         low, middle, high = found[f"mean push of {what}, divided by the true one (quartiles)"]
         yield MEASUREMENTS, f"typically {middle:.2f} " + words.format(low, high)
+    yield WORDS, f"a quarter of the true one (quartiles {low:.2f} and {high:.2f})"
     yield MEASUREMENTS, f"own state, {of_script.mean() / of_return_minus_v.mean():.2f})"
     worse = found["states where no update would have a smaller error"]
     yield MEASUREMENTS, f"In {worse} of the forty states, an update of 0"
@@ -298,7 +299,7 @@ def test_the_readmes_rounded_numbers_are_near_the_data():
              np.median(times["sleeping, 8 learners"]) / np.median(times["sleeping, 1 learner"])),
             ("only a quarter of the true one", 1 / 4, 0.03, recorded_data.statistics()[
                 "mean push of samples, divided by the true one (quartiles)"][1]),
-            ("it plays fewer than half as many frames per second", 0.45, 0.04,
+            ("fewer than half the frames per second", 0.45, 0.04,
              speed("variants", "synchronous.py", "a3c_cartpole.py")),
             ("the standard deviation falls to a sixth", 1 / 6, 0.01,
              of_return_minus_v.std() / of_return.std())):
