@@ -846,7 +846,7 @@ def parse(argv):
     add("--seed", type=int, default=random.randrange(2 ** 32), metavar="N",
         help="makes runs repeatable, but only with --workers 1")
     add("--max-frames", type=int, default=MAX_FRAMES, metavar="N",
-        help="give up after N frames (default: %(default)s)")
+        help="give up after N frames of this run (default: %(default)s)")
     add("--render", choices=("auto", "human", "video", "none"), default="auto",
         help="video: film test episodes; human: also show them; auto: human if possible")
     add("--test-episodes", type=int, default=3, metavar="N",

@@ -145,7 +145,7 @@ def draw_lanes(panel, events, seconds):
 
 
 def draw_baseline():
-    """Three estimates of the same gradient: how much single samples scatter."""
+    """Three estimates of the same gradient: how much single episodes scatter."""
     figure, panels = plt.subplots(3, figsize=(WIDTH, 4.8), sharex=True)
     remarks = "no bias, much noise", "no bias, less noise", "least noise, but a bias"
     for panel, (name, push), color, remark in zip(
@@ -163,8 +163,8 @@ def draw_baseline():
     [[_, right]], _ = forward(weights, load("rollouts")["state"][np.newaxis])
     panels[0].text(-0.24, 11, f"right drawn\n({100 * right:.0f}%)", ha="center")
     panels[0].text(0.52, 5, "left drawn", ha="center")
-    panels[1].set_ylabel("% of samples")
-    panels[2].set_xlabel("push on the log-odds of right by one sample:\n"
+    panels[1].set_ylabel("% of episodes")
+    panels[2].set_xlabel("push on the log-odds of right by the first action:\n"
                          "(a − π(right))·X, with a = 1 for right, 0 for left")
     return figure
 
