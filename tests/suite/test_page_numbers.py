@@ -113,7 +113,7 @@ def of_speeds():
              ("computing", "computing, all cores, 8 learners", "computing, all cores, 1 learner"))):
         yield MEASUREMENTS, f"| {words} | {speed(*cases):.2f} |"
     of_two_cores = speed("variants", "a3c_cartpole.py, all cores", "a3c_cartpole.py")
-    yield WORDS, f"on two cores they play only {of_two_cores:.2f} times as many frames per second"
+    yield WORDS, f"On two cores they play only {of_two_cores:.2f} times as many frames per second"
     times = run_statistics.load(speeds.path("learning"))
     one, eight = (np.median(times[f"sleeping, {n}"]) for n in ("1 learner", "8 learners"))
     yield MEASUREMENTS, f"in {eight:.1f} seconds instead of {one:.1f}"
