@@ -87,7 +87,7 @@ FAULTS = {
     "test_a_worker_ends_once_the_run_is_over": [
         ("distributed.ServerProcess.end", "self.frames[\"end\"] =", "_ ="),
         ("distributed.ServerProcess.update", "self.frames.total() - self.frames[worker]", "0")],
-    "test_once_learned_the_workers_are_told_to_end": [
+    "test_once_learned_a_running_worker_ends": [
         ("distributed.Supervisor.next_score", "self.server_process.end.remote()", "pass")],
     "test_without_workers_the_server_process_isnt_called": [
         ("distributed.Supervisor.next_score", "if not self.tasks:", "if False:")],
@@ -109,7 +109,7 @@ FAULTS = {
         ("distributed.Supervisor.start", "number // machines", "number"),
         ("distributed.Supervisor.start", 'node["Alive"]', "1")],
     "test_a_worker_uses_only_allowed_cores": [("distributed.work", "core % len(cores)", "0")],
-    "test_a_new_run_counts_on_from_saved_frames": [
+    "test_each_run_counts_on_from_the_saved_frames": [
         ("distributed.Supervisor.start", "progress.frames, server", "0, server"),
         ("distributed.Supervisor.words", "progress.max_frames", "progress.max_frames * 3")],
     "test_workers_play_on_at_the_threshold": [
@@ -281,7 +281,7 @@ FAULTS = {
         ("memory_pendulum.Server._build_model", "[x, h_critic]", "[x, h_actor]")],
     "test_variants_with_memory_see_positions_but_no_velocities": [
         ("memory.Positions.positions", "[0, 2]", "[0, 1]")],
-    "test_samples_hold_the_memory_of_their_episode": [
+    "test_memory_lasts_through_an_episode_and_is_then_forgotten": [
         ("memory.Agent.advantage_push_local_brain", "s_ = self.with_memory(s_)", "pass")],
     "test_a_thread_remembers_only_what_it_plays": [
         ("memory.Agent.policy", "self.remembered = ", "Agent.remembered = ")],
@@ -550,7 +550,7 @@ FAULTS = {
         ("Progress.episode_ended", "> threshold", ">= threshold")],
     "test_an_evaluation_passes_above_199": [
         ("Worker_thread.evaluate", "mean > LEARNED_MEAN", "mean >= LEARNED_MEAN")],
-    "test_the_test_thread_evaluates_and_says_what_came_out": [
+    "test_only_an_evaluation_above_199_ends_with_learned": [
         ("Worker_thread.test", 'progress.phase != "learned"', 'progress.phase != "training"'),
         ("Worker_thread.evaluate", "mean > LEARNED_MEAN", "True"),
         ("Progress.wait_for_evaluation", "                        or not self.learning_threads)",

@@ -222,12 +222,14 @@ def test_a_worker_ends_once_the_run_is_over(server_process):
         built.progress.next_frame()
 
 
-def test_once_learned_the_workers_are_told_to_end(server_process, supervisor):
-    """Once the task is learned, a worker's learners stop; else they would play during the films."""
+def test_once_learned_a_running_worker_ends(server_process, supervisor):
+    """Once the task is learned, the main process tells the server process to end, and a running
+    worker's learners stop after their next update; else they would play during the films."""
+    built = worker(server_process)
     supervisor.server.progress.phase = "learned"
     with pytest.raises(a3c.Stopped):
         supervisor.next_score()
-    built = worker(server_process)
+    play_and_update(built)  # its answer says so
     with pytest.raises(a3c.Stopped):
         built.progress.next_frame()
 
@@ -338,16 +340,16 @@ def test_a_worker_has_room_for_all_scores_between_two_calls(fake_ray, monkeypatc
     assert room[0] >= 8
 
 
-def test_a_new_run_counts_on_from_saved_frames(fake_ray, tmp_path, monkeypatch, capsys):
+def test_each_run_counts_on_from_the_saved_frames(fake_ray, tmp_path, monkeypatch, capsys):
     """Each of three runs counts on from the frames in the checkpoint before it, plays about 300
     more, and prints the number that it saves. ("About": a worker reports its frames with every
-    update, so the last ten of each of the two workers may stay unreported.)"""
+    update, so the last ten of each of the two processes may stay unreported.)"""
     class Environment(a3c.Environment):
         def reward(self, *step):
             steps.append(step)
             return super().reward(*step)
     monkeypatch.chdir(tmp_path)
-    words = "--render none --workers 1 --max-frames 300 --checkpoint saved".split()
+    words = "--render none --processes 2 --workers 1 --max-frames 300 --checkpoint saved".split()
     before, unreported = 0, 2 * 10
     for _ in range(3):
         steps = []  # that are really played

@@ -52,18 +52,18 @@ def test_variants_with_memory_see_positions_but_no_velocities(
     np.testing.assert_array_equal(partly, whole[positions])
 
 
-def test_samples_hold_the_memory_of_their_episode(build):
-    """In its sample, a state has the network's memory of the states before it in its episode; the
-    first one's memory is empty."""
+def test_memory_lasts_through_an_episode_and_is_then_forgotten(build):
+    """Each state in a sample comes with what the LSTM remembers of the states before it: zeros at
+    the start of every episode, and then what NumPy's LSTM computes."""
     built = build(memory)
     environment, [brain] = built.learners[0].environment, built.brains
     brain.update_parameter_server = unittest.mock.Mock()  # so all samples stay in the queue
-    for _ in range(2):
+    for _ in range(2):  # the second episode has to begin with zeros, too
         environment.run()
         s, _, _, s_, _ = map(np.array, zip(*brain.train_queue))
         brain.train_queue.clear()
         before, after = s[:, 2:], s_[:, 2:]  # what is remembered, after two numbers that are seen
-        assert not before[0].any() and equal(s[1:], s_[:-1])
+        assert not before[0].any() and equal(s[1:], s_[:-1])  # s_ is one step later (GAE)
         policy_and_memory, _ = memory_numpy(built.values(brain.weights), s)
         wanted = policy_and_memory[:, a3c.NUM_ACTIONS:]
         np.testing.assert_allclose(after, wanted, rtol=1e-3, atol=1e-5)

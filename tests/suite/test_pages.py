@@ -100,9 +100,10 @@ NUMBERS_OF_TUTORIAL = {"2.1", "2.2", "2.3", "3.0", "3.2", "3.7", "1000", "171115
                        "1.4", "2.0.9", "0.9.4"}
 
 
-def test_the_japanese_pages_have_the_readmes_numbers():
-    """All the README's numbers of two digits or more are on the Japanese pages, which have no
-    others than those of English pages and of the tutorial."""
+def test_no_number_is_only_in_one_language():
+    """Each number of two digits or more in the README's text is somewhere on ja.md or usage.md, and
+    the Japanese pages have none that neither an English page nor the tutorial has. (A wrong number
+    that stands elsewhere, too, isn't noticed.)"""
     assert numbers(README) <= numbers(JAPANESE + USAGE)
     assert numbers(JAPANESE + USAGE + ARTICLE) <= numbers(ENGLISH) | NUMBERS_OF_TUTORIAL
 

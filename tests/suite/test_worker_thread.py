@@ -188,9 +188,10 @@ def test_an_evaluation_passes_above_199(first_words, scores, phase):
 
 @pytest.mark.parametrize("score, last_line", [(200, "Learned"), (199, "Not")])
 @may_hang
-def test_the_test_thread_evaluates_and_says_what_came_out(first_words, score, last_line):
-    """The test thread ends with "Learned after" or, if no learner is left, "Not learned"."""
-    built = Built(0)
+def test_only_an_evaluation_above_199_ends_with_learned(first_words, score, last_line):
+    """After an evaluation with a mean of 200 the test thread's last line is "Learned after …". A
+    mean of 199 isn't enough; as no learner is left to go on, the last line is "Not learned …"."""
+    built = Built(0)  # no learners
     reach_threshold(built.progress)
     built.tester.environment.play = lambda env: score
     built.tester.test()
