@@ -138,6 +138,14 @@ def of_ratios():
             ("CartPole, from 0", "from_0", "CartPole, from 0: 8 that wait, rate × 2"),
             ("Acrobot, Adam", "acrobot", "Acrobot: 8 that wait, rate × 8")):
         yield MEASUREMENTS, row(words, cell(table, "8 that wait"), cell("tuned", best))
+    for *cases, words in (
+            (("cartpole", "1 thread"), ("acrobot", "1 thread"), "compared with eight"),
+            (("ages", "CartPole: updates in turn"), ("ages", "Acrobot: updates in turn"),
+             "compared with fresh ones"),
+            (("cartpole", "8 that wait"), ("acrobot", "8 that wait"), "compared with A3C"),
+            (("tuned", "CartPole, from 0: 8 that wait, rate × 2"),
+             ("tuned", "Acrobot: 8 that wait, rate × 8"), "and without a slow start")):
+        yield WORDS, " | ".join([words, *(cell(*case) for case in cases)])
     for block in "200 episodes", "50 episodes", "25 episodes", "1 episode":
         eight, one, same_world = (f"{learners}, {block}" for learners in (
             "8 threads", "1 thread", "8 in the same world"))
@@ -154,12 +162,8 @@ def of_frames():
             ("from_0", "averages from 0 save A3C {:,.0f} frames and A2C {:,.0f}"),
             ("corrected", "the corrected start (see below) saves {:,.0f} and {:,.0f}")):
         yield MEASUREMENTS, words.format(*saved(start))
-    ratio, low, high, p = compared("ages")["CartPole: updates in turn"]
+    _, low, high, p = compared("ages")["CartPole: updates in turn"]
     yield MEASUREMENTS, f"({low:.2f} to {high:.2f}), p = {p:.2f}"
-    of_cartpole = [ratio for case, (ratio, *_) in compared("ages").items() if "CartPole" in case]
-    assert ratio == max(of_cartpole)
-    yield WORDS, (f"the largest such ratio is {ratio:.2f} ({low:.2f} to {high:.2f}), which may be "
-                  f"luck (p = {p:.2f})")
     few = [compared(table)[case][0] for table in ("cartpole", "from_0", "acrobot")
            for case in ("1 thread", "2 threads")]
     yield MEASUREMENTS, f"between {min(few):.2f} and {max(few):.2f} times as many frames"
@@ -234,7 +238,8 @@ def of_a_hundred_runs():
     yield README, f"median of {np.median(frames):,.0f} frames"
     medians = (np.median(run_statistics.column(runs[number][:20], "frames")) for number in "10")
     yield README, "medians over twenty seeds: {:,.0f} instead of {:,.0f}".format(*medians)
-    yield README, f"at least {scores[0]:.1f}"
+    assert scores[1] > 199
+    yield README, f"averaged more than 199; the last, {scores[0]:.1f}"
     good = {number: sum(run.policy >= 195 for run in runs[number]) for number in ("5", "17")}
     yield EXERCISES, f"{good['5']} of 100 averaged at least 195 over 100 fresh episodes"
     yield EXERCISES, f"only {good['17']} of the 100 policies average at least 195"
@@ -260,6 +265,10 @@ def of_pictures():
     found = recorded_data.statistics()
     of_return, of_return_minus_v, of_script = recorded_data.pushes().values()
     yield README, f"{of_script.mean():.4f} instead of {of_return_minus_v.mean():.4f}"
+    yield WORDS, "{:.2f} of it for the return, {:.2f} after subtracting V, and {:.2f} for A".format(
+        *(pushes.mean() / pushes.std() for pushes in (of_return, of_return_minus_v, of_script)))
+    slow_start = compared("rewards")["5 rewards, one update per episode, from 0"][0]
+    yield WORDS, f"or {slow_start:.2f} times without the slow start"
     low, high = found["mean scores while the critic's loss is small"]
     yield page("tests/variants/your_own.md"), f"anywhere from {low:.0f} to {high:.0f}"
     for what, words in (
@@ -267,7 +276,6 @@ def of_pictures():
             ("samples", "of the true one ({:.2f} and {:.2f}; in the lesson's own state")):
         low, middle, high = found[f"mean push of {what}, divided by the true one (quartiles)"]
         yield MEASUREMENTS, f"typically {middle:.2f} " + words.format(low, high)
-    yield WORDS, f"a quarter of the true one (quartiles {low:.2f} and {high:.2f})"
     yield MEASUREMENTS, f"own state, {of_script.mean() / of_return_minus_v.mean():.2f})"
     worse = found["states where no update would have a smaller error"]
     yield MEASUREMENTS, f"In {worse} of the forty states, an update of 0"
@@ -297,9 +305,7 @@ def test_the_readmes_rounded_numbers_are_near_the_data():
     for words, said, tolerance, measured in (
             ("eight threads learn in a [seventh] of the time", 1 / 7, 0.015,
              np.median(times["sleeping, 8 learners"]) / np.median(times["sleeping, 1 learner"])),
-            ("only a quarter of the true one", 1 / 4, 0.03, recorded_data.statistics()[
-                "mean push of samples, divided by the true one (quartiles)"][1]),
-            ("Ours plays fewer than half as many frames per second", 0.45, 0.04,
+            ("it plays fewer than half as many frames per second as our A3C", 0.45, 0.04,
              speed("variants", "synchronous.py", "a3c_cartpole.py")),
             ("the standard deviation falls to a sixth", 1 / 6, 0.01,
              of_return_minus_v.std() / of_return.std())):
