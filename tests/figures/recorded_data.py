@@ -72,8 +72,12 @@ def statistics():
         # With five rewards, and with all
         five, every = (Error(*(numbers[:, 0, column] for numbers in load_errors()[kind]))
                        for column in (REWARDS.index(5), -1))
+        share = (five.truth + five.bias) / five.truth
         found[f"mean push of {what}, divided by the true one (quartiles)"] = np.quantile(
-            (five.truth + five.bias) / five.truth, [0.25, 0.5, 0.75])
+            share, [0.25, 0.5, 0.75])
+        deviation = np.sqrt(five.size ** 2 - five.bias ** 2)
+        found[f"states where five rewards have more mean push per noise ({what})"] = sum(
+            share / deviation > 1 / every.size)
     # The rest is about the script's updates
     found["states where no update would have a smaller error"] = sum(five.size > abs(five.truth))
     found["updates whose mean is as close with all as with five (quartiles)"] = np.quantile(

@@ -113,7 +113,7 @@ def of_speeds():
              ("computing", "computing, all cores, 8 learners", "computing, all cores, 1 learner"))):
         yield MEASUREMENTS, f"| {words} | {speed(*cases):.2f} |"
     of_two_cores = speed("variants", "a3c_cartpole.py, all cores", "a3c_cartpole.py")
-    yield WORDS, f"on two cores they play only {of_two_cores:.2f} times as many frames per second"
+    yield WORDS, f"they play only {of_two_cores:.2f} times as many frames per second as on one"
     times = run_statistics.load(speeds.path("learning"))
     one, eight = (np.median(times[f"sleeping, {n}"]) for n in ("1 learner", "8 learners"))
     yield MEASUREMENTS, f"in {eight:.1f} seconds instead of {one:.1f}"
@@ -153,7 +153,7 @@ def of_frames():
         yield MEASUREMENTS, words.format(*saved(start))
     ratio, low, high, p = compared("ages")["CartPole: updates in turn"]
     yield MEASUREMENTS, f"({low:.2f} to {high:.2f}), p = {p:.2f}"
-    yield WORDS, f"CartPole {ratio:.2f} times ({low:.2f} to {high:.2f}; p = {p:.2f})"
+    yield WORDS, f"CartPole {ratio:.2f} times ({low:.2f} to {high:.2f}; p = {p:.2f}, so"
     few = [compared(table)[case][0] for table in ("cartpole", "from_0", "acrobot")
            for case in ("1 thread", "2 threads")]
     yield MEASUREMENTS, f"between {min(few):.2f} and {max(few):.2f} times as many frames"
@@ -188,7 +188,7 @@ def of_two_worlds():
              for already_good_in_the_other in ("no", "yes")]
     for case, (count, *medians, before, after, _) in zip(cases, absences, strict=True):
         yield MEASUREMENTS, row(*case, count, *map("{} ({})".format, medians, (before, after)))
-    yield WORDS, "from {1} to {2} (median of {0} absences".format(*absences[0])
+    yield WORDS, "falls from {1} to {2} (medians of {0} such times".format(*absences[0])
     yield MEASUREMENTS, "we see no fall ({} and {},".format(
         absences[2][-1], absences[3][-1].removeprefix("p = "))
     took = [np.median(runs.good - runs.played) for runs in (one, eight)]
@@ -228,7 +228,7 @@ def of_a_hundred_runs():
     medians = (np.median(run_statistics.column(runs[number][:20], "frames")) for number in "10")
     yield README, "medians over twenty seeds: {:,.0f} instead of {:,.0f}".format(*medians)
     assert scores[1] > 199
-    yield README, f"averaged more than 199; the last, {scores[0]:.1f}"
+    yield README, f"averaged more than 199; that one averaged {scores[0]:.1f}"
     good = {number: sum(run.policy >= 195 for run in runs[number]) for number in ("5", "17")}
     yield EXERCISES, f"{good['5']} of 100 averaged at least 195 over 100 fresh episodes"
     yield EXERCISES, f"only {good['17']} of the 100 policies average at least 195"
@@ -254,8 +254,10 @@ def of_pictures():
     found = recorded_data.statistics()
     of_return, of_return_minus_v, of_script = recorded_data.pushes().values()
     yield README, f"{of_script.mean():.4f} instead of {of_return_minus_v.mean():.4f}"
-    yield WORDS, "({1:.2f} instead of {0:.2f}), and bootstrapping raises it to {2:.2f}".format(
-        *(pushes.mean() / pushes.std() for pushes in (of_return, of_return_minus_v, of_script)))
+    yield WORDS, ("from {:.2f} for the return to {:.1f} when V is subtracted, without any bias, "
+                  "and to {:.1f} for A").format(*(
+                      pushes.mean() / pushes.std()
+                      for pushes in (of_return, of_return_minus_v, of_script)))
     low, high = found["mean scores while the critic's loss is small"]
     yield page("tests/variants/your_own.md"), f"anywhere from {low:.0f} to {high:.0f}"
     for what, words in (
@@ -263,8 +265,13 @@ def of_pictures():
             ("samples", "of the true one ({:.2f} and {:.2f}; in the lesson's own state")):
         low, middle, high = found[f"mean push of {what}, divided by the true one (quartiles)"]
         yield MEASUREMENTS, f"typically {middle:.2f} " + words.format(low, high)
-    yield WORDS, f"even less of the true one, {middle:.2f}."
-    yield MEASUREMENTS, f"own state, {of_script.mean() / of_return_minus_v.mean():.2f})"
+    here = of_script.mean() / of_return_minus_v.mean()
+    yield WORDS, f"is only {middle:.2f} of the true one, against {here:.2f} here"
+    for what in "samples", "updates":
+        states = found[f"states where five rewards have more mean push per noise ({what})"]
+        yield WORDS, f"in {states} of them this ratio grows, too"
+        yield MEASUREMENTS, f"with five rewards than with all in {states} of the forty states"
+    yield MEASUREMENTS, f"own state, {here:.2f})"
     worse = found["states where no update would have a smaller error"]
     yield MEASUREMENTS, f"In {worse} of the forty states, an update of 0"
     low, middle, high = found["updates whose mean is as close with all as with five (quartiles)"]
@@ -293,7 +300,7 @@ def test_the_readmes_rounded_numbers_are_near_the_data():
     for words, said, tolerance, measured in (
             ("eight threads learn in about a [seventh] of the time", 1 / 7, 0.015,
              np.median(times["sleeping, 8 learners"]) / np.median(times["sleeping, 1 learner"])),
-            ("ours plays fewer than half as many frames per second as our A3C", 0.45, 0.04,
+            ("plays fewer than half as many frames per second as A3C", 0.45, 0.04,
              speed("variants", "synchronous.py", "a3c_cartpole.py")),
             ("the standard deviation falls to a sixth", 1 / 6, 0.01,
              of_return_minus_v.std() / of_return.std())):
