@@ -125,6 +125,8 @@ def of_ratios():
                     "5 rewards, one update per episode"):
         cells = [cell("rewards", case) for case in (rewards, f"{rewards}, from 0")]
         yield MEASUREMENTS, row(re.sub(" rewards?", "", rewards), *cells)
+    from_0 = compared("rewards")["5 rewards, one update per episode, from 0"][0]
+    yield WORDS, f"or {from_0:.2f} times if the optimizer doesn't [start slowly]"
     for words, learners in (("updates in turn (nearly all about seven old)", "updates in turn"),
                             ("all cores (most a little old)", "all cores"),
                             ("8 threads (most fresh)", "8 threads")):
