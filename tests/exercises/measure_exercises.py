@@ -27,10 +27,14 @@ CURVES = HERE / "data" / "hundred.npz"  # of number 0
 PAGES = ROOT / "README.md", HERE / "README.md"
 LIMIT = 400_000  # frames; a run that didn't learn counts as infinitely long
 SEEDS = dict.fromkeys(("0", "5", "6+15", "9", "10", "11", "15", "17", "19"), range(100))
+SEEDS["5b"] = range(50)
 # Names for none or several exercises. With RMSProp from 0 (15), they are compared with 15.
 COMBINATIONS = {"0": []} | {name: name.split("+") for name in (
     "5+17", "4+15", "6+15", "7+15", "8+15", "21+15")}
 # Some answers name another change on top of their own.
+COMBINATIONS["5b"] = [
+    "-THRESHOLD_MEAN = None  # the mean to exceed in training, if not LEARNED_MEAN\n"
+    "+THRESHOLD_MEAN = 0\n"]
 COMBINATIONS["7b+15"] = ["7", "15", "-RMSPROP_DECAY = 0.99\n+RMSPROP_DECAY = 0.995\n"]
 COMBINATIONS["12b"] = ["12", "-LEARNING_RATE = 5e-3\n+LEARNING_RATE = 0.1\n"]
 COMBINATIONS["21b"] = ["21", "-            reward = r\n+            reward = 0.01 * r\n"]

@@ -33,6 +33,7 @@ OPTIONS = {
     "8 in the same world": "--workers 8 --same-world",
     "1 episode": "--block 1", "25 episodes": "--block 25", "50 episodes": "--block 50",
     "200 episodes": "--block 200",
+    "evaluated every ten episodes": "--set THRESHOLD_MEAN 0",  # any ten reach this mean
     "segments in turn": "--in-turn segments", "updates in turn": "--in-turn updates",
     "1 reward": "--set N_STEP_RETURN 1", "2 rewards": "--set N_STEP_RETURN 2",
     "5 rewards": "--set N_STEP_RETURN 5", "10 rewards": "--set N_STEP_RETURN 10",
@@ -83,6 +84,18 @@ TABLES = {
         "8 threads, 200 episodes, from 0": [
             "1 thread, 200 episodes, from 0", "8 threads, 200 episodes, from 0",
             "8 that wait, 200 episodes, from 0"]}),
+    # An evaluation after every ten episodes, however good or bad they were
+    "every_ten": ("evaluated every ten episodes", {
+        "CartPole: 8 threads": [
+            "CartPole: 1 thread", "CartPole: 8 threads", "CartPole: 32 threads",
+            "CartPole: 8 that wait"],
+        "CartPole, from 0: 8 threads": [
+            "CartPole, from 0: 8 threads", "CartPole, from 0: 8 that wait",
+            "CartPole, from 0: 8 that wait, rate × 2"],
+        **{f"two worlds: 8 threads, {block} episodes": [
+            f"two worlds: {learners}, {block} episodes"
+            for learners in ("1 thread", "8 threads", "8 in the same world")]
+            for block in (200, 50, 25)}}),
     "ages": ("", {f"{task}: segments in turn": [
         f"{task}: segments in turn", f"{task}: updates in turn",
         f"{task}: all cores", f"{task}: 8 threads"]

@@ -158,8 +158,8 @@ def test_every_program_that_a_page_shows_runs(tmp_path, program):
     (tmp_path / "normalized.py").write_text(NORMALIZED, encoding="utf-8")  # another imports it
     folders = f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'variants'}"
     environment = environment_variables(PYTHONPATH=folders, NO_COLOR="1")
-    process = start("--max-frames", 800, cwd=tmp_path, program=tmp_path / "program.py",
-                    env=environment)
+    process = start("--max-frames", 800, "--workers", 2, cwd=tmp_path,
+                    program=tmp_path / "program.py", env=environment)
     _, out, err = wait_for_end(process)
     assert not err
     explains_graphs = "placeholder" in program  # the only one that learns nothing
