@@ -145,6 +145,14 @@ def of_ratios():
             ("CartPole, from 0", "from_0", "CartPole, from 0: 8 that wait, rate × 2"),
             ("Acrobot, Adam", "acrobot", "Acrobot: 8 that wait, rate × 8")):
         yield MEASUREMENTS, row(words, cell(table, "8 that wait"), cell("tuned", best))
+    for words, table, case in (
+            ("the script's RMSProp", "cartpole", "8 that wait"),
+            ("averages from 0", "from_0", "8 that wait"),
+            ("averages from 0, best rates", "tuned", "CartPole, from 0: 8 that wait, rate × 2"),
+            ("the same, but evaluated after every ten episodes", "every_ten",
+             "CartPole, from 0: 8 that wait, rate × 2"),
+            ("Acrobot, Adam, best rates", "tuned", "Acrobot: 8 that wait, rate × 8")):
+        yield README, f"| {words} | {cell(table, case).strip('*')}"
     for block in "200 episodes", "50 episodes", "25 episodes":
         cells = [cell(table, f"{task}{learners}, {block}")
                  for table, task in (("every_ten", "two worlds: "), ("two_worlds", ""))
