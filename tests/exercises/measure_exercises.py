@@ -31,7 +31,7 @@ SEEDS["5b"] = range(50)
 # Names for none or several exercises. With RMSProp from 0 (15), they are compared with 15.
 COMBINATIONS = {"0": []} | {name: name.split("+") for name in (
     "5+17", "4+15", "6+15", "7+15", "8+15", "21+15")}
-# Some answers name another change on top of their own.
+# Some answers name another change, mostly on top of their own.
 COMBINATIONS["5b"] = [
     "-THRESHOLD_MEAN = None  # the mean to exceed in training, if not LEARNED_MEAN\n"
     "+THRESHOLD_MEAN = 0\n"]
